@@ -18,19 +18,16 @@ import click
 import msgspec
 import yaml
 
-from cenote import errors
-from cenote.cli.command_list import COMMANDS
-from cenote.cli.exit_codes import EXIT_CODES
-from cenote.cli.main import cli
-from cenote.cli.views.plugin_pages import PluginPage, SettingRow, described
-from cenote.cli.views.type_words import default_in_words, type_in_words
-from cenote.expressions.functions import CONSTANTS, FUNCTIONS
+from cenote.analysis.expressions.functions import CONSTANTS, FUNCTIONS
+from cenote.cli.main import COMMANDS, EXIT_CODES, cli
+from cenote.cli.views.plugin_pages import PluginPage, SettingRow, default_in_words, described, type_in_words
+from cenote.common import errors
+from cenote.execution.runs.summary import Summary
+from cenote.language.plugins import registry
+from cenote.language.plugins.kinds import PLANNED, PluginKind
+from cenote.language.plugins.settings import docstrings_below
 from cenote.language.schema.json_schema import language_schema
-from cenote.plan.record import PlanRecord
-from cenote.plugins import registry
-from cenote.plugins.kinds import PLANNED, PluginKind
-from cenote.plugins.settings import docstrings_below
-from cenote.runs.summary import Summary
+from cenote.planning.record import PlanRecord
 
 DOCS = Path(__file__).parent
 REFERENCE = DOCS / "reference"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from cenote import garbage
+from cenote.common import signals as garbage
 
 
 @pytest.fixture

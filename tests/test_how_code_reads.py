@@ -9,8 +9,8 @@ from functools import cache
 from pathlib import Path
 
 import cenote
-from cenote.plugins import registry
-from cenote.plugins.kinds import PluginKind
+from cenote.language.plugins import registry
+from cenote.language.plugins.kinds import PluginKind
 
 ROOT = Path(cenote.__file__).parent
 NOT_PLAIN = re.compile(r"\b(mend(s|ed)?|makes? do|for ever|nobody|told|goes on)\b", re.IGNORECASE)

@@ -15,9 +15,9 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from cenote import identity
-from cenote.authority import identities_of
-from cenote.identity import Identity, refusal_in_words
+from cenote.common.certificates import identity
+from cenote.common.certificates.authority import identities_of
+from cenote.common.certificates.identity import Identity, refusal_in_words
 
 
 def answer_of(server: ssl.SSLContext, client: ssl.SSLContext) -> bytes:

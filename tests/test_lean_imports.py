@@ -22,7 +22,7 @@ SOME = "[name for name in ('awkward', 'pyarrow', 'fsspec', 'asyncio', 'importlib
 
 def test_awkward_is_imported_at_its_first_use_and_alone() -> None:
     code = f"""
-from cenote.jagged import ak, is_awkward
+from cenote.common.arrays import ak, is_awkward
 print(is_awkward([1]), {SOME})
 print(is_awkward(ak.Array([[1, 2], [3]])), is_awkward([1]), {SOME})
 """
@@ -31,7 +31,7 @@ print(is_awkward(ak.Array([[1, 2], [3]])), is_awkward([1]), {SOME})
 
 def test_what_was_left_out_is_there_for_those_who_use_it(tmp_path: Path) -> None:
     code = """
-from cenote.jagged import ak
+from cenote.common.arrays import ak
 values = ak.Array([[1, 2], [3]])
 ak.to_parquet(values, sys.argv[1])
 print(ak.from_parquet(sys.argv[1]).to_list(), ak.from_arrow(ak.to_arrow(values)).to_list())
@@ -44,7 +44,7 @@ print(*{type(one).__name__ for one in (importlib.metadata, fsspec, fsspec.parque
 
 def test_hist_prints_histograms_all_the_same() -> None:
     code = """
-from cenote.lean_imports import later
+from cenote.common.arrays import later
 hist = later("hist")
 print("hist" in sys.modules)
 made = hist.Hist.new.Reg(2, 0, 1).Double()
@@ -61,7 +61,7 @@ def test_threads_that_need_awkward_at_once_all_get_it() -> None:
     code = """
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
-from cenote.jagged import ak
+from cenote.common.arrays import ak
 together = Barrier(8)
 def total(number):
     together.wait()
@@ -84,8 +84,8 @@ def _package(folder: Path, group: str) -> Path:
 
 def test_entry_points_are_read_only_where_some_package_has_ours(tmp_path: Path) -> None:
     code = """
-from cenote.plugins.installed import installed
-from cenote.plugins.kinds import PluginKind
+from cenote.language.plugins.kinds import installed
+from cenote.language.plugins.kinds import PluginKind
 print(installed(PluginKind.OPERATION).get("own.it"), "importlib.metadata" in sys.modules)
 """
     assert said_by(code) == ["None False"]
@@ -94,7 +94,7 @@ print(installed(PluginKind.OPERATION).get("own.it"), "importlib.metadata" in sys
 
 def test_plugins_of_pydantic_are_loaded_where_there_are_any(tmp_path: Path) -> None:
     code = """
-import cenote.plugins.settings
+import cenote.language.plugins.settings
 from pydantic.plugin._loader import get_plugins
 print(*get_plugins())
 """

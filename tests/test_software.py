@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cenote import software
-from cenote.software import RULES, Difference, differences, refusal
+from cenote.common import software
+from cenote.common.software import RULES, Difference, differences, refusal
 
 
 @pytest.mark.parametrize(

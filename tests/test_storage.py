@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from cenote.storage import remove_tree, staying_here
+from cenote.common.storage import remove_tree, staying_here
 
 
 def test_a_folder_is_removed_however_deep_and_protected_and_what_links_lead_to_stays(tmp_path: Path) -> None:

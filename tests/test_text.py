@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import get_args, get_type_hints
 
-from cenote.engine.messages import FailureInfo
-from cenote.language.execution import Amounts
-from cenote.text import (
+from cenote.common.text import (
     FAILURE_CAUSES,
     first_of,
     first_to_last,
@@ -18,6 +16,8 @@ from cenote.text import (
     join_words,
     plural,
 )
+from cenote.engine.messages import FailureInfo
+from cenote.language.execution import Amounts
 
 GB = 10**9
 

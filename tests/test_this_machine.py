@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cenote.machine import this_machine
+from cenote.common.machine import this_machine
 
 GIB = 2**30
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cenote.units import format_bytes, format_count, format_seconds
+from cenote.common.units import format_bytes, format_count, format_seconds
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from cenote import values
+from cenote.common import values
 
 
 def _classes(declare: Any) -> dict[str, type[Any]]:  # Any: either decorator
@@ -168,7 +168,7 @@ def test_frozen_classes_of_both_sorts_inherit_from_each_other() -> None:
 
 
 def test_values_can_be_matched_and_travel() -> None:
-    from cenote.errors import Place
+    from cenote.common.errors import Place
 
     place = Place("flow.yaml", 3, 4)
     assert pickle.loads(pickle.dumps(place)) == place

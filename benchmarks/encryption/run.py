@@ -23,8 +23,8 @@ import dask.config
 import numpy as np
 from distributed import Client, Scheduler, SpecCluster
 
-from cenote.authority import identities_of
-from cenote.backends.dask.doors import NO_PAGES, RunSecurity, SecuredScheduler
+from cenote.common.certificates.authority import identities_of
+from cenote.execution.backends.dask.doors import NO_PAGES, RunSecurity, SecuredScheduler
 
 MOST_SECONDS, LEAST_SPEED = 0.2, 0.7
 """The goals: more to start, and of the throughput."""

@@ -7,8 +7,8 @@ from pathlib import Path
 import dask.config
 from distributed import Worker
 
-from cenote.backends.dask.doors import NO_PAGES, RunSecurity, SecuredWorker
-from cenote.identity import Identity
+from cenote.common.certificates.identity import Identity
+from cenote.execution.backends.dask.doors import NO_PAGES, RunSecurity, SecuredWorker
 
 
 async def main() -> None:

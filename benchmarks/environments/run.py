@@ -26,16 +26,15 @@ from pathlib import Path
 import dask.config
 from distributed import SpecCluster
 
-from cenote.authority import identities_of
-from cenote.backends.dask.doors import NO_PAGES, RunSecurity, SecuredScheduler
-from cenote.environments.packed_conda import PackedConda
-from cenote.environments.packed_pixi import PackedPixi
-from cenote.environments.packed_pixi.lock import read_environment
-from cenote.environments.support.packed import PackedEnvironment
-from cenote.packing.archive import Archive
-from cenote.packing.code import CODE
-from cenote.packing.progress import unheard
-from cenote.packing.stock import Stock
+from cenote.common.certificates.authority import identities_of
+from cenote.execution.backends.dask.doors import NO_PAGES, RunSecurity, SecuredScheduler
+from cenote.execution.environments.packed_conda import PackedConda
+from cenote.execution.environments.packed_pixi import PackedPixi
+from cenote.execution.environments.packed_pixi.lock import read_environment
+from cenote.execution.environments.support.packed import PackedEnvironment
+from cenote.execution.packing.archive import Archive, unheard
+from cenote.execution.packing.code import CODE
+from cenote.execution.packing.stock import Stock
 
 TESTS = Path(__file__).parents[2] / "tests"
 sys.path.insert(0, str(TESTS))
@@ -47,7 +46,7 @@ from builders.wheels import wheels_needed_by  # noqa: E402
 
 MOST_SECONDS = 1.5
 """The goal: from the extracted environment to a worker that has joined."""
-LOOPBACK, WORKER = "127.0.0.1", "cenote.backends.dask.worker"
+LOOPBACK, WORKER = "127.0.0.1", "cenote.execution.backends.dask.worker"
 CONDA_PACK = "conda-pack"
 
 

@@ -48,7 +48,7 @@ def by_uproot(file: str) -> Iterator[Chunk]:
 
 def by_cenote(file: str) -> Iterator[Chunk]:
     """As a worker reads."""
-    from cenote.sources.root_tree import RootTreeSource
+    from cenote.analysis.sources.root_tree import RootTreeSource
 
     source = RootTreeSource(tree="Events")
     entries = source.describe(file).entries

@@ -24,12 +24,12 @@ from functools import partial
 from pathlib import Path
 
 from cenote.cli.start import TEMPLATES, start_analysis
-from cenote.client.connection import Connection, connect
-from cenote.client.home import ServiceHome, usual_home
-from cenote.client.pool_handle import PoolHandle
-from cenote.client.start import stop_service
 from cenote.engine.messages import TaskStarted
-from cenote.runs.journal import read_events
+from cenote.execution.runs.journal import read_events
+from cenote.service.client.connection import Connection, connect
+from cenote.service.client.home import ServiceHome, usual_home
+from cenote.service.client.pool_handle import PoolHandle
+from cenote.service.client.start import stop_service
 
 HERE = Path(__file__).parent
 GOAL_MS = 30

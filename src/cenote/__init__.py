@@ -28,36 +28,36 @@ __all__ = [
 if TYPE_CHECKING:  # what a type checker sees; at run time names are imported when first used, so that starting is quick
     from typing import Any
 
+    from cenote.analysis.modifiers.support.custom import modifier
+    from cenote.analysis.operations.support.custom import operation
+    from cenote.analysis.operations.support.events import Events
+    from cenote.analysis.operations.support.kernels import kernel
+    from cenote.analysis.operations.support.models.onnx_model import OnnxModel
     from cenote.api import Analysis, Run, cancel, load, open_run
-    from cenote.cli.views.progress.line import show_progress
-    from cenote.client.async_connection import connect_async
-    from cenote.client.connection import connect
-    from cenote.client.functions.executor import PoolExecutor
-    from cenote.errors import CenoteError
-    from cenote.modifiers.support.custom import modifier
-    from cenote.operations.support.custom import operation
-    from cenote.operations.support.events import Events
-    from cenote.operations.support.kernels import kernel
-    from cenote.operations.support.models.onnx_model import OnnxModel
-    from cenote.plugins.resources import resource
+    from cenote.cli.views.progress.live import show_progress
+    from cenote.common.errors import CenoteError
+    from cenote.language.plugins.resources import resource
+    from cenote.service.client.async_connection import connect_async
+    from cenote.service.client.connection import connect
+    from cenote.service.client.functions.executor import PoolExecutor
 
 _HOMES = {
     "Analysis": "cenote.api",
     "Run": "cenote.api",
     "cancel": "cenote.api",
-    "connect": "cenote.client.connection",
-    "PoolExecutor": "cenote.client.functions.executor",
-    "connect_async": "cenote.client.async_connection",
+    "connect": "cenote.service.client.connection",
+    "PoolExecutor": "cenote.service.client.functions.executor",
+    "connect_async": "cenote.service.client.async_connection",
     "load": "cenote.api",
     "open_run": "cenote.api",
-    "CenoteError": "cenote.errors",
-    "Events": "cenote.operations.support.events",
-    "OnnxModel": "cenote.operations.support.models.onnx_model",
-    "kernel": "cenote.operations.support.kernels",
-    "modifier": "cenote.modifiers.support.custom",
-    "operation": "cenote.operations.support.custom",
-    "resource": "cenote.plugins.resources",
-    "show_progress": "cenote.cli.views.progress.line",
+    "CenoteError": "cenote.common.errors",
+    "Events": "cenote.analysis.operations.support.events",
+    "OnnxModel": "cenote.analysis.operations.support.models.onnx_model",
+    "kernel": "cenote.analysis.operations.support.kernels",
+    "modifier": "cenote.analysis.modifiers.support.custom",
+    "operation": "cenote.analysis.operations.support.custom",
+    "resource": "cenote.language.plugins.resources",
+    "show_progress": "cenote.cli.views.progress.live",
 }
 
 

@@ -3,7 +3,8 @@
 import faulthandler
 import sys
 
-from cenote import garbage, signals
+from cenote.common import signals
+from cenote.common import signals as garbage
 
 
 def main() -> None:

@@ -11,46 +11,44 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cenote import errors, signals, storage
+from cenote.common import errors, signals, storage
+from cenote.common.errors import CenoteError, Problem
+from cenote.common.machine import this_machine
+from cenote.common.values import dataclass
 from cenote.engine.messages import WhyRow
-from cenote.errors import CenoteError, Problem
+from cenote.execution.packing.archive import Progress, unheard
+from cenote.execution.runs.changed.ingredients import ingredients_of, read_ingredients
+from cenote.execution.runs.configured import PoolEnvironments
+from cenote.execution.runs.credentials import RunCredentials
+from cenote.execution.runs.folder import RunFolder
+from cenote.execution.runs.follow import read_summary
+from cenote.execution.runs.journal import JournalReader
+from cenote.execution.runs.summary import ProductRecord, Summary
+from cenote.execution.runtime.bad_files import execute_without_bad_files
+from cenote.execution.runtime.demand import SparedStage, everything, running_stages, spared_stages, why
+from cenote.execution.runtime.execute import RunOptions, add_failure
+from cenote.execution.runtime.loop import Hearer, RunListener
+from cenote.execution.runtime.publish import is_own_pickle, product_kind
+from cenote.execution.runtime.results import demand_in
+from cenote.language.plugins.registry import runs_here
 from cenote.language.read import Checked, read_workflow
 from cenote.language.workflow import Report, Workflow
-from cenote.machine import this_machine
-from cenote.packing.progress import Progress, unheard
-from cenote.plan.build import analyse, build_plan, stage_problems
-from cenote.plan.forecast.memory import with_history
-from cenote.plan.forecast.task_history import Seen, TaskHistory, task_key
-from cenote.plan.inputs.data_report import DataReport, report_on
-from cenote.plan.inputs.look import Look, Unreadable, look_at_inputs
-from cenote.plan.inputs.metadata import InputsProgress
-from cenote.plan.outputs.names import product_stem
-from cenote.plan.plan import Plan
-from cenote.plan.probes.cache import ProbeHistory, with_probes
-from cenote.plan.record import as_json
-from cenote.plan.stages.selection import refuse_unknown, select
-from cenote.plan.stages.variation_cost import cost_of_variations
-from cenote.plugins.capabilities import runs_here
-from cenote.runs.configured import PoolEnvironments
-from cenote.runs.credentials import RunCredentials
-from cenote.runs.folder import RunFolder
-from cenote.runs.ingredients import ingredients_of, read_ingredients
-from cenote.runs.journal import JournalReader
-from cenote.runs.read_records import read_summary
-from cenote.runs.summary import ProductRecord, Summary
-from cenote.runtime.bad_files import execute_without_bad_files
-from cenote.runtime.demand import everything
-from cenote.runtime.execute import RunOptions, add_failure
-from cenote.runtime.publish import is_own_pickle, product_kind
-from cenote.runtime.results import demand_in
-from cenote.runtime.spared import SparedStage, spared_stages
-from cenote.runtime.watched_run import Hearer, RunListener
-from cenote.runtime.why import running_stages, why
-from cenote.values import dataclass
+from cenote.planning.build import analyse, build_plan, stage_problems
+from cenote.planning.forecast.task_history import Seen, TaskHistory, task_key
+from cenote.planning.forecast.time import with_history
+from cenote.planning.inputs.data_report import DataReport, report_on
+from cenote.planning.inputs.look import Look, Unreadable, look_at_inputs
+from cenote.planning.inputs.metadata import InputsProgress
+from cenote.planning.outputs.names import product_stem
+from cenote.planning.plan import Plan
+from cenote.planning.probes.cache import ProbeHistory, with_probes
+from cenote.planning.record import as_json
+from cenote.planning.stages.selection import refuse_unknown, select
+from cenote.planning.stages.variation_cost import cost_of_variations
 
 if TYPE_CHECKING:  # planning does without what it brings
-    from cenote.probe.run import ProbeResult, ProbeWatcher
-    from cenote.report.notebook_progress import NotebookProgress
+    from cenote.execution.probe.run import ProbeResult, ProbeWatcher
+    from cenote.report.notebook import NotebookProgress
 
 StageNames = str | Sequence[str]
 """One stage or several, by id."""
@@ -111,7 +109,7 @@ class Analysis:
 
     def _repr_html_(self) -> str:
         checked = self._checked
-        from cenote.report.notebook_view import analysis_as_html  # notebooks alone show it
+        from cenote.report.notebook import analysis_as_html  # notebooks alone show it
 
         return analysis_as_html(self.file, checked.workflow or checked.rest, checked.problems)
 
@@ -225,7 +223,7 @@ class Analysis:
 
         A job that has not answered after `wait` seconds is given up; None for the usual patience.
         """
-        from cenote.probe.run import probe  # with cryptography, which planning does without
+        from cenote.execution.probe.run import probe  # with cryptography, which planning does without
 
         self._need_credentials()
         plan = self.plan(progress=progress)
@@ -353,7 +351,7 @@ def _notebook_progress(title: str) -> NotebookProgress | None:
     """A bar for those who run this in a notebook."""
     if "IPython" not in sys.modules:
         return None
-    from cenote.report.notebook_progress import notebook_progress
+    from cenote.report.notebook import notebook_progress
 
     return notebook_progress(title)
 
@@ -411,7 +409,7 @@ def _as_warning(problem: Problem) -> str:
 
 def _ending(plan: Plan, history: Mapping[str, Sequence[Seen]], credentials: RunCredentials) -> Sequence[str]:
     """What to warn of where credentials may end before the run does."""
-    from cenote.runs.horizon import Horizon  # of runs with credentials alone
+    from cenote.execution.runs.horizon import Horizon  # of runs with credentials alone
 
     return Horizon.of_plan(plan, history, time.time()).warnings(credentials)
 
@@ -430,7 +428,7 @@ class Run:
         return f"Run({str(self.folder)!r}, {self.status})"
 
     def _repr_html_(self) -> str:
-        from cenote.report.notebook_view import run_as_html  # notebooks alone show it
+        from cenote.report.notebook import run_as_html  # notebooks alone show it
 
         return run_as_html(self.folder, self.record)
 
@@ -540,7 +538,7 @@ def cancel(folder: str | Path, *, wait: float | None = None) -> Run:
 
     Raises when nothing drives it, or when it has not ended after `wait` seconds; None for the usual patience.
     """
-    from cenote.runs.driver.cancel import PATIENCE, cancel_run  # of those who cancel alone
+    from cenote.execution.runs.driver.cancel import PATIENCE, cancel_run  # of those who cancel alone
 
     cancel_run(Path(folder), patience=PATIENCE if wait is None else wait)
     return open_run(folder)

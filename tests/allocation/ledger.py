@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from allocation.agents import require
-from cenote.client.rules import Budget, ShareRules
 from cenote.service.allocator.messages import CalendarTurned
+from cenote.service.client.rules import Budget, ShareRules
 
 ROUNDING = 1e-6
 LATE = 60.0

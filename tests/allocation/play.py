@@ -9,8 +9,8 @@ from allocation.agents import Agent, require
 from allocation.requests import a_random_request, calm_requests, first_requests
 from allocation.whole import check_counts, check_reasons, check_replay
 from allocation.world import World
-from cenote.client.definitions import TaskState
 from cenote.service.allocator.messages import InstancePreempted
+from cenote.service.client.definitions import TaskState
 
 _ROUNDS = 400
 """Of calm, after which every task must have ended."""

@@ -5,10 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from allocation.world import World
-from cenote.client.definitions import PoolDefinition, TaskDefinition
-from cenote.client.rules import Budget, PoolRules, ShareRules
 from cenote.language.execution import Elastic
-from cenote.service.allocator.kept import Span
 from cenote.service.allocator.messages import (
     CalendarTurned,
     PoolAdded,
@@ -25,6 +22,9 @@ from cenote.service.allocator.messages import (
     TaskPutAhead,
     TaskResumed,
 )
+from cenote.service.allocator.snapshot import Span
+from cenote.service.client.definitions import PoolDefinition, TaskDefinition
+from cenote.service.client.rules import Budget, PoolRules, ShareRules
 
 POOLS = ("cpu", "gpu", "spot")
 USERS = ("ada", "bob", "cyd")

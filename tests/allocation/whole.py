@@ -7,13 +7,13 @@ from collections import Counter
 import msgspec
 
 from allocation.agents import require
-from cenote.client.rules import PoolRules
+from cenote.service.allocator.accounts import owner_of
 from cenote.service.allocator.allocator import Allocator
-from cenote.service.allocator.decide.assign import waits_to_spread
+from cenote.service.allocator.decide.endings import waits_to_spread
 from cenote.service.allocator.messages import KeptEvent, ServiceEvent
 from cenote.service.allocator.queued_task import ASSIGNED, CODES, RUNNING
 from cenote.service.allocator.state import ServiceState
-from cenote.service.allocator.waiting import owner_of
+from cenote.service.client.rules import PoolRules
 
 
 def check_counts(allocator: Allocator) -> None:

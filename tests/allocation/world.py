@@ -7,8 +7,6 @@ from random import Random
 
 from allocation.agents import Agent, Nodes, require
 from allocation.ledger import Ledger
-from cenote.client.definitions import TaskDefinition, TaskState
-from cenote.client.rules import PoolRules, ShareRules
 from cenote.engine.messages import (
     EndWorkers,
     StartWorkers,
@@ -41,6 +39,8 @@ from cenote.service.allocator.messages import (
     TaskEnded,
     TaskTimedOut,
 )
+from cenote.service.client.definitions import TaskDefinition, TaskState
+from cenote.service.client.rules import PoolRules, ShareRules
 
 _LATEST, _STEP = 20.0, 15.0
 """Seconds until a service hears what happened, and between two looks at its clock."""

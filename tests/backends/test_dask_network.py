@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from builders.plans import a_pool
-from cenote.backends.dask.backend import Dask
-from cenote.backends.dask.launch import WorkerPlace
-from cenote.backends.dask.network import Network, is_everywhere
-from cenote.backends.interface import MeetingPoint
-from cenote.errors import CenoteError
-from cenote.launch import LaunchingRun
-from cenote.placement.pools import PlacedPool
-from cenote.worker.process.reach import facing
+from cenote.common.errors import CenoteError
+from cenote.execution.backends.dask.backend import Dask
+from cenote.execution.backends.dask.launch import WorkerPlace
+from cenote.execution.backends.dask.network import Network, is_everywhere
+from cenote.execution.backends.interface import MeetingPoint
+from cenote.execution.launch import LaunchingRun
+from cenote.execution.worker.process.reach import facing
+from cenote.planning.placement.pools import PlacedPool
 
 HERE = (a_pool("default"),)
 ELSEWHERE = (replace(a_pool("default"), strategy="slurm", starts_here=False),)

@@ -15,9 +15,9 @@ import pytest
 from distributed import Client, SpecCluster
 
 from builders.strangers import doors_of, runs_a_function
-from cenote.authority import identities_of
-from cenote.backends.dask import doors
-from cenote.backends.dask.doors import NO_PAGES, RunSecurity, SecuredScheduler
+from cenote.common.certificates.authority import identities_of
+from cenote.execution.backends.dask import doors
+from cenote.execution.backends.dask.doors import NO_PAGES, RunSecurity, SecuredScheduler
 
 OURS = identities_of("ours")
 TO_SHAKE_HANDS = 2.0

@@ -19,14 +19,13 @@ import pytest
 from dask.sizeof import sizeof
 from distributed import Client
 
-from cenote.authority import identities_of
-from cenote.backends.dask import parcels
-from cenote.backends.dask.configuration import SCHEDULER
-from cenote.backends.dask.doors import RunSecurity, SecuredScheduler
-from cenote.backends.dask.lending import LendingWorker
-from cenote.backends.dask.parcels import LENDS_FROM, LentFile, Parcel, borrowed
-from cenote.operations.support.events import DatasetInfo, Events
-from cenote.worker.results.packed_events import packed
+from cenote.analysis.operations.support.events import DatasetInfo, Events
+from cenote.common.certificates.authority import identities_of
+from cenote.execution.backends.dask import parcels
+from cenote.execution.backends.dask.doors import SCHEDULER, RunSecurity, SecuredScheduler
+from cenote.execution.backends.dask.lending import LendingWorker
+from cenote.execution.backends.dask.parcels import LENDS_FROM, LentFile, Parcel, borrowed
+from cenote.execution.worker.results.bundle import packed
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="other systems send events")
 VALUES = LENDS_FROM // 8
@@ -59,7 +58,7 @@ def test_what_is_borrowed_is_what_was_lent() -> None:
 def test_another_process_borrows_without_a_copy() -> None:
     file = lent_by(parcel := a_parcel())
     code = (
-        "import sys; from cenote.backends.dask.parcels import LentFile, borrowed\n"
+        "import sys; from cenote.execution.backends.dask.parcels import LentFile, borrowed\n"
         "found = borrowed(LentFile(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]))\n"
         "print(int(found.events['a-0'].unpacked()['x'].sum()), 'memfd:cenote' in open('/proc/self/maps').read())"
     )
@@ -195,7 +194,7 @@ def test_events_are_sent_where_they_cannot_be_lent(tmp_path: Path, monkeypatch: 
     if side == "lend":
         monkeypatch.setattr(parcels, "_CAN_LEND", False)
     else:
-        monkeypatch.setattr("cenote.backends.dask.lending.borrowed", lambda _: None)
+        monkeypatch.setattr("cenote.execution.backends.dask.lending.borrowed", lambda _: None)
     assert asyncio.run(_moved(tmp_path, VALUES)) == (VALUES - 1, 1)
 
 

@@ -10,13 +10,13 @@ from contextlib import asynccontextmanager
 import pytest
 from distributed import Client, Scheduler, Status, Worker
 
-from cenote.backends.dask import scheduler_plugin
-from cenote.backends.dask.drain import Drain
-from cenote.backends.dask.messages import Drains, Forgotten, Leaves, Message, encode
-from cenote.backends.dask.scheduler_plugin import SchedulerEvents
-from cenote.backends.support.bundling import Bundling
-from cenote.worker.process.lifetime import ENDS, GRACE, STARTED, Lifetime, grace_of_job, lifetime_of_job
-from cenote.worker.task_spec import TaskSpec
+from cenote.execution.backends.dask import scheduler_plugin
+from cenote.execution.backends.dask.leaving import Drain
+from cenote.execution.backends.dask.messages import Drains, Forgotten, Leaves, Message, encode
+from cenote.execution.backends.dask.scheduler_plugin import SchedulerEvents
+from cenote.execution.backends.support.outcomes import Bundling
+from cenote.execution.worker.process.lifetime import ENDS, GRACE, STARTED, Lifetime, grace_of_job, lifetime_of_job
+from cenote.execution.worker.task_spec import TaskSpec
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import queue
 
 import pytest
 
-from cenote.backends.dask.messages import Forgotten, InMemory, MadeAgain, Message
-from cenote.backends.dask.scheduler_plugin import SchedulerEvents
+from cenote.execution.backends.dask.messages import Forgotten, InMemory, MadeAgain, Message
+from cenote.execution.backends.dask.scheduler_plugin import SchedulerEvents
 
 
 def heard_after(*states: str) -> list[Message]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from cenote.backends.local.slots import SlotTable
+from cenote.execution.backends.local.slots import SlotTable
+from cenote.execution.worker.task_spec import TaskSpec
 from cenote.language.execution import Amounts, Pool
-from cenote.placement.pools import PlacedPool
-from cenote.worker.task_spec import TaskSpec
+from cenote.planning.placement.pools import PlacedPool
 
 
 def pool(name: str, workers: int, slots: int = 1) -> PlacedPool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from cenote.backends.dask.backend import Dask
+from cenote.execution.backends.dask.backend import Dask
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from cenote.backends.dask.heartbeats import Heartbeats
-from cenote.backends.dask.messages import AnswersAgain, StopsAnswering
-from cenote.backends.support.process_state import VitalSigns
+from cenote.execution.backends.dask.leaving import Heartbeats
+from cenote.execution.backends.dask.messages import AnswersAgain, StopsAnswering
+from cenote.execution.backends.support.outcomes import VitalSigns
 
 NO_SIGNS: Mapping[float, VitalSigns] = {}
 

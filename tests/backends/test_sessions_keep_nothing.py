@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 import cenote
-from cenote.backends.dask.backend import Dask
-from cenote.backends.dask.session import DaskSession
-from cenote.backends.interface import ExpectedWork, SessionRequest
+from cenote.common.shell import start_process
 from cenote.engine.messages import AnyEvent, TaskDone, WorkerJoined
-from cenote.environments.current import CurrentEnvironment
-from cenote.launch import LaunchingRun
-from cenote.runtime.task_specs import TaskSpecs, make_run_spec
-from cenote.shell import start_process
+from cenote.execution.backends.dask.backend import Dask
+from cenote.execution.backends.dask.session import DaskSession
+from cenote.execution.backends.interface import ExpectedWork, SessionRequest
+from cenote.execution.environments.current import CurrentEnvironment
+from cenote.execution.launch import LaunchingRun
+from cenote.execution.runtime.task_specs import TaskSpecs, make_run_spec
 from cenote.testing.muons import write_muons
 
 FLOW = """

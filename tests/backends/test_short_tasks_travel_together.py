@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cenote.backends.support.bundling import ENOUGH_SECONDS, Bundling
-from cenote.worker.task_spec import TaskSpec
+from cenote.execution.backends.support.outcomes import ENOUGH_SECONDS, Bundling
+from cenote.execution.worker.task_spec import TaskSpec
 
 
 def tasks(count: int, *, segment: int = 0, first: int = 0) -> list[TaskSpec]:

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from cenote.backends.local.slots import SlotTable
-from cenote.backends.local.worth import are_worth_it, seconds_left
-from cenote.backends.support import process_state
-from cenote.backends.support.bundling import ENOUGH_SECONDS, Bundling
+from cenote.execution.backends.local.in_process import are_worth_it, seconds_left
+from cenote.execution.backends.local.slots import SlotTable
+from cenote.execution.backends.support import outcomes as process_state
+from cenote.execution.backends.support.outcomes import ENOUGH_SECONDS, Bundling
+from cenote.execution.worker.task_spec import TaskSpec
 from cenote.language.execution import Amounts, Pool
-from cenote.placement.pools import PlacedPool
-from cenote.worker.task_spec import TaskSpec
+from cenote.planning.placement.pools import PlacedPool
 
 
 def task(number: int, *, segment: int = 0, attempt: int = 1) -> TaskSpec:

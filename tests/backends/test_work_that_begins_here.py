@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 import cenote
-from cenote.backends.interface import SessionRequest
-from cenote.backends.local import backend, in_process, processes
+from cenote.analysis.sources.root_tree.source import RootTreeSource
 from cenote.engine.messages import TaskDone
-from cenote.runs.journal import read_events
-from cenote.sources.root_tree.source import RootTreeSource
+from cenote.execution.backends.interface import SessionRequest
+from cenote.execution.backends.local import backend, in_process, processes
+from cenote.execution.runs.journal import read_events
+from cenote.execution.worker.compiled_group import CompiledGroup
+from cenote.execution.worker.compiled_programs import CompiledPrograms
 from cenote.testing.muons import write_muons
-from cenote.worker.compiled_group import CompiledGroup
-from cenote.worker.compiled_programs import CompiledPrograms
 
 FLOW = """
     data: {datasets: [{name: d, files: ["a.root"]}]}

@@ -8,16 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from cenote import shell
-from cenote.authority import identities_of
-from cenote.start_failures import StartFailure
+from cenote.common import shell
+from cenote.common.certificates.authority import identities_of
+from cenote.execution.start_failures import StartFailure
 
 NOWHERE = "tls://127.0.0.1:9"
 UNKNOWN = "tls://no-such-host.invalid:9"
 
 
 def worker(folder: Path, *options: str) -> shell.FinishedProcess:
-    command = [sys.executable, "-m", "cenote.worker.process.start", "", "cenote.backends.dask.worker"]
+    command = [
+        sys.executable,
+        "-m",
+        "cenote.execution.worker.process.start",
+        "",
+        "cenote.execution.backends.dask.worker",
+    ]
     command += ["--scheduler", NOWHERE, "--name", "default-1"]
     return shell.run_command([*command, "--pool", "default", "--log", str(folder / "log"), *options], seconds=60)
 
@@ -68,7 +74,13 @@ def test_a_worker_without_a_folder_of_its_own_does_not_use_one_that_others_can_m
 
 
 def test_a_worker_that_does_not_fit_ends_with_a_code_of_its_own_before_it_reads_anything() -> None:
-    command = [sys.executable, "-m", "cenote.worker.process.start", "python=2.7.18", "cenote.backends.dask.worker"]
+    command = [
+        sys.executable,
+        "-m",
+        "cenote.execution.worker.process.start",
+        "python=2.7.18",
+        "cenote.execution.backends.dask.worker",
+    ]
     ended = shell.run_command([*command, "--what", "another version might be told"], seconds=60)
 
     assert ended.returncode == StartFailure.OTHER_SOFTWARE.value.code

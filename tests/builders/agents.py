@@ -12,8 +12,8 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 from uuid import uuid4
 
-from cenote.authority import RunIdentities, identities_of
-from cenote.service.hub import AgentJoined, AgentLeft, AgentSaid, Hub, HubEvent, HubLimits
+from cenote.common.certificates.authority import RunIdentities, identities_of
+from cenote.common.shell import ALONE, Process, end_processes, start_process
 from cenote.service.protocol import (
     Acknowledge,
     AttemptEnded,
@@ -26,7 +26,7 @@ from cenote.service.protocol import (
     Stop,
     ToAgent,
 )
-from cenote.shell import ALONE, Process, end_processes, start_process
+from cenote.service.server.hub import AgentJoined, AgentLeft, AgentSaid, Hub, HubEvent, HubLimits
 
 LIMIT = 60.0
 """Seconds in which anything happens that a test waits for."""

@@ -9,16 +9,15 @@ from typing import Any
 import awkward as ak
 import numpy as np
 
-from cenote.expressions.arrays import leaf_type
-from cenote.expressions.lists import lists_of
-from cenote.operations.interface import Operation
-from cenote.operations.support.events import DatasetInfo, Events
-from cenote.plan.plan import FusedSteps, Step
-from cenote.plugins import registry
-from cenote.plugins.kinds import PluginKind
-from cenote.products.support.fill_sums import sums_of
-from cenote.worker.compiled_group import CompiledGroup, Group, Ran
-from cenote.worker.join import side_by_side
+from cenote.analysis.expressions.arrays import leaf_type, lists_of
+from cenote.analysis.operations.interface import Operation
+from cenote.analysis.operations.support.events import DatasetInfo, Events
+from cenote.analysis.products.support.fill_sums import sums_of
+from cenote.execution.worker.compiled_group import CompiledGroup, Group, Ran
+from cenote.execution.worker.join import side_by_side
+from cenote.language.plugins import registry
+from cenote.language.plugins.kinds import PluginKind
+from cenote.planning.plan import FusedSteps, Step
 
 
 @dataclass(frozen=True)

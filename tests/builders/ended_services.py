@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import signal
 
-from cenote.client.home import ServiceHome
-from cenote.client.start import stop_service
-from cenote.errors import CenoteError
+from cenote.common.errors import CenoteError
+from cenote.service.client.home import ServiceHome
+from cenote.service.client.start import stop_service
 
 
 def end_service(home: ServiceHome, pid: int) -> None:

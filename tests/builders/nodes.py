@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from cenote.environments.support.on_node import unpacked_on_node
-from cenote.launch import Launch
-from cenote.packing.archive import Archive
-from cenote.start_failures import StartFailure
+from cenote.execution.environments.support.packed import unpacked_on_node
+from cenote.execution.launch import Launch
+from cenote.execution.packing.archive import Archive
+from cenote.execution.start_failures import StartFailure
 from cenote.testing.launches import a_launch
 
 

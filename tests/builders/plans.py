@@ -8,11 +8,11 @@ from itertools import chain
 from pathlib import Path
 from typing import Literal
 
+from cenote.analysis.operations.support.events import DatasetInfo
 from cenote.language.execution import Amounts, Elastic, FallbackWhen, Pool
 from cenote.language.workflow import Workflow
-from cenote.operations.support.events import DatasetInfo
-from cenote.placement.pools import PlacedPool, Placement
-from cenote.plan.plan import (
+from cenote.planning.placement.pools import PlacedPool, Placement
+from cenote.planning.plan import (
     MERGE,
     RUN,
     Partition,
@@ -26,7 +26,7 @@ from cenote.plan.plan import (
     WriteStep,
     skims_of,
 )
-from cenote.plan.tasks import merge_tree, task_table
+from cenote.planning.tasks.tasks import merge_tree, task_table
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from cenote.client.definitions import PoolDefinition, TaskDefinition
-from cenote.client.rules import ShareRules
 from cenote.engine.messages import LossCause, StartWorkers, Tick, WorkerJoined, WorkerLost, WorkerRequested
 from cenote.language.execution import Amounts, Elastic
 from cenote.service.allocator.allocator import Allocator, entries
@@ -24,6 +22,8 @@ from cenote.service.allocator.messages import (
     StopInstance,
     TaskAdded,
 )
+from cenote.service.client.definitions import PoolDefinition, TaskDefinition
+from cenote.service.client.rules import ShareRules
 
 
 class ServiceStory:

@@ -10,7 +10,7 @@ import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from cenote.packing.archive import Archive, Compression
+from cenote.execution.packing.archive import Archive, Compression
 
 PYTHON = "#!/bin/sh\necho python in $CENOTE_PREFIX\n"
 ACTIVATE = 'export CENOTE_PREFIX="$CENOTE_HERE" PATH="$CENOTE_HERE/bin:$PATH"\n'

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
+from cenote.analysis.operations.support.events import DatasetInfo
+from cenote.common.machine import Machine
+from cenote.common.text import first_to_last
 from cenote.language.execution import Pool
-from cenote.language.origins import KeyPath, Origin
+from cenote.language.systematics import KeyPath, Origin
 from cenote.language.workflow import Execution, Requirement, Stage, Workflow
-from cenote.machine import Machine
-from cenote.operations.support.events import DatasetInfo
-from cenote.placement.place import place
-from cenote.plan.plan import (
+from cenote.planning.placement.place import place
+from cenote.planning.plan import (
     Partition,
     Plan,
     ProductPlan,
@@ -25,7 +26,6 @@ from cenote.plan.plan import (
     TaskLayout,
     TaskTable,
 )
-from cenote.text import first_to_last
 
 
 @dataclass(frozen=True)

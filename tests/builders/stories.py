@@ -31,9 +31,9 @@ from cenote.engine.messages import (
     WorkerRequested,
     WorkerSilent,
 )
-from cenote.engine.options import EngineOptions
-from cenote.engine.task_ranges import tasks_in
-from cenote.plan.plan import Plan
+from cenote.engine.task_classes import EngineOptions
+from cenote.engine.tasks import tasks_in
+from cenote.planning.plan import Plan
 
 Cause = Literal["error", "bad_input", "changed_input", "timeout", "lost", "oom", "stopped", "damaged", "internal"]
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from distributed import Client
 
-from cenote.authority import identities_of
-from cenote.backends.dask.doors import RunSecurity
+from cenote.common.certificates.authority import identities_of
+from cenote.execution.backends.dask.doors import RunSecurity
 
 _SECONDS = 10.0
 _LISTENS = "0A"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from cenote.packing.archive import Compression
+from cenote.execution.packing.archive import Compression
 
 
 def unpack(file: Path, folder: Path, compression: Compression = "zstd") -> Path:

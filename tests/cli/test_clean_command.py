@@ -16,11 +16,11 @@ import pytest
 
 from cenote.cli.main import exit_code_of
 from cenote.engine.messages import RunStarted
-from cenote.launch import RunLocation
-from cenote.runs.folder import RunFolder
-from cenote.runs.journal import Journal
-from cenote.strategies.interface import JobId
-from cenote.strategies.local.strategy import LocalStrategy
+from cenote.execution.launch import RunLocation
+from cenote.execution.runs.folder import RunFolder
+from cenote.execution.runs.journal import Journal
+from cenote.execution.strategies.interface import JobId
+from cenote.execution.strategies.local.strategy import LocalStrategy
 from cenote.testing.launches import a_launch
 
 

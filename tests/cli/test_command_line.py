@@ -14,9 +14,11 @@ import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
-from cenote import __version__, errors
-from cenote.cli import command_list, main
-from cenote.cli.command_list import COMMANDS
+from cenote import __version__
+from cenote.cli import main
+from cenote.cli import main as command_list
+from cenote.cli.main import COMMANDS
+from cenote.common import errors
 
 
 def test_every_command_has_a_module_and_the_same_short_help() -> None:

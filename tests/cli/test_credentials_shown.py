@@ -10,8 +10,8 @@ from click.testing import CliRunner, Result
 
 from builders.credentials import GridAuthority, TokenIssuer, write_token
 from cenote.cli.main import cli
-from cenote.credential_files import places
-from cenote.errors import BAD_CREDENTIAL, NO_CREDENTIAL, CenoteError
+from cenote.common.credential_files import places
+from cenote.common.errors import BAD_CREDENTIAL, NO_CREDENTIAL, CenoteError
 
 FLOW = """\
 data: {datasets: [{name: d, files: [a.root]}]}

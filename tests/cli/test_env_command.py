@@ -12,13 +12,12 @@ from rich.console import Console
 
 from builders.small_prefixes import small_conda_prefix
 from cenote.cli.main import cli
-from cenote.cli.views.progress.live import progress_on
-from cenote.cli.views.progress.packing import PackingLines, packing_bar
-from cenote.errors import CenoteError
-from cenote.packing.progress import PackingStep, unheard
-from cenote.packing.software import Software
-from cenote.packing.stock import Packed, Stock, StockRecord, Wanted
-from cenote.packing.write import Member, write_archive
+from cenote.cli.views.progress.live import PackingLines, packing_bar, progress_on
+from cenote.common.errors import CenoteError
+from cenote.execution.packing.archive import PackingStep, unheard
+from cenote.execution.packing.software import Software
+from cenote.execution.packing.stock import Packed, Stock, StockRecord, Wanted
+from cenote.execution.packing.write import Member, write_archive
 
 WORKFLOW = """\
 version: "1.0"

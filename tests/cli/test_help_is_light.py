@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from cenote.cli.command_list import COMMANDS
+from cenote.cli.main import COMMANDS
 
 HEAVY = ("pydantic", "rich", "numpy", "msgspec", "awkward", "uproot", "matplotlib", "yaml", "pyarrow", "hist")
 

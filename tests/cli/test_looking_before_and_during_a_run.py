@@ -14,7 +14,7 @@ import pytest
 
 import cenote
 from cenote.cli.main import exit_code_of
-from cenote.cli.views.dry_run import preview_as_json, preview_lines
+from cenote.cli.views.verbose import preview_as_json, preview_lines
 from cenote.engine.messages import WhyRow
 
 FLOW = """

@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from cenote.cli.main import cli, exit_code_of
-from cenote.plugins import registry
-from cenote.plugins.kinds import PluginKind
+from cenote.language.plugins import registry
+from cenote.language.plugins.kinds import PluginKind
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from cenote.cli.views.outcome import failure_lines, one_of_each, outcome_lines
-from cenote.runs.summary import Summary
+from cenote.execution.runs.summary import Summary
 
 FOLDER = Path("out/flow")
 AGAIN = "cenote run flow.yaml --out out/flow"

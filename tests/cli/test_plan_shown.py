@@ -12,12 +12,12 @@ from rich.console import Console
 from builders.plans import a_plan, a_segment
 from cenote.cli.views.origins import origins_of_pool
 from cenote.cli.views.tables.plan import show_plan, worker_in_words, workers_in_words
-from cenote.errors import Place
+from cenote.common.errors import Place
 from cenote.language.execution import Amounts, Elastic, Pool
-from cenote.language.origins import Origin
+from cenote.language.systematics import Origin
 from cenote.language.workflow import Workflow
-from cenote.placement.pools import PlacedPool, StagePlacement, Verdict
-from cenote.plan.plan import Plan, StageSummary
+from cenote.planning.placement.pools import PlacedPool, StagePlacement, Verdict
+from cenote.planning.plan import Plan, StageSummary
 
 
 def a_pool(**changes: object) -> PlacedPool:

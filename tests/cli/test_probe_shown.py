@@ -8,8 +8,8 @@ from rich.console import Console
 
 from cenote.cli.views.progress.probe import NewsLines, in_words, probe_progress_on
 from cenote.cli.views.tables.probe import in_short, show_probe
-from cenote.plan.probes.result import Finding
-from cenote.probe.run import PoolProbe, ProbeResult
+from cenote.execution.probe.run import PoolProbe, ProbeResult
+from cenote.planning.probes.result import Finding
 
 WELL = PoolProbe("default", "slurm", "over", "17", findings=(Finding("job", "ok", "ran on node07 as job 17"),))
 FAILED = Finding(

@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from cenote.cli.views.problems import show_problems, source_lines, tally
-from cenote.errors import UNKNOWN_KEY, UNKNOWN_POOL, Place, Problem
+from cenote.common.errors import UNKNOWN_KEY, UNKNOWN_POOL, Place, Problem
 
 
 def shown_on(problems: list[Problem], *, terminal: bool) -> str:

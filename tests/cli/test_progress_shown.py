@@ -7,9 +7,16 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from cenote.cli.views.progress.live import LiveTable, PlainLines, progress_line, progress_on
+from cenote.cli.views.progress.live import (
+    LiveTable,
+    PlainLines,
+    pool_rows,
+    progress_line,
+    progress_on,
+    shown_stages,
+    stage_rows,
+)
 from cenote.cli.views.progress.silence import Silence
-from cenote.cli.views.progress.table import pool_rows, shown_stages, stage_rows
 from cenote.cli.views.tables.fitted import FittedTable, TableColumn, name
 from cenote.engine.messages import (
     FailureInfo,
@@ -25,10 +32,10 @@ from cenote.engine.messages import (
     WorkerJoined,
     WorkerRequested,
 )
-from cenote.engine.pool_status import PoolState
-from cenote.plan.record import GrantedPool, PlannedPool, PlannedSegment, PlannedStage, PlanRecord, TaskBlock
-from cenote.runs.changed.rows import lines_of_why
-from cenote.runs.view import RunView
+from cenote.engine.scaling import PoolState
+from cenote.execution.runs.changed.code import lines_of_why
+from cenote.execution.runs.view.view import RunView
+from cenote.planning.record import GrantedPool, PlannedPool, PlannedSegment, PlannedStage, PlanRecord, TaskBlock
 
 TASKS = 20
 

@@ -11,11 +11,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from cenote.cli.main import cli
-from cenote.errors import CenoteError
-from cenote.runs.folder import RunFolder
-from cenote.runtime.result_store.place import private_part
-from cenote.runtime.result_store.store import ResultStore
-from cenote.worker.results.bundle import pack
+from cenote.common.errors import CenoteError
+from cenote.execution.runs.folder import RunFolder
+from cenote.execution.runtime.result_store.store import ResultStore, private_part
+from cenote.execution.worker.results.bundle import pack
 
 
 @pytest.fixture(autouse=True)

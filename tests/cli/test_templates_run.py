@@ -10,7 +10,7 @@ import pytest
 
 from cenote.cli.main import exit_code_of
 from cenote.cli.start import TEMPLATES
-from cenote.plugins import registry
+from cenote.language.plugins import registry
 
 PICTURES = {
     "zmumu": {"cutflow.csv", "dimuon_mass.png", "dimuon_pt.png"},

@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 import pytest
 
-from cenote.cli.views.type_words import default_in_words, example_value, type_in_words
-from cenote.plugins.settings import Memory, Settings
+from cenote.cli.views.plugin_pages import default_in_words, example_value, type_in_words
+from cenote.language.plugins.settings import Memory, Settings
 
 
 class Axis(Settings):

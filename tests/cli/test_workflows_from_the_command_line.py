@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cenote.cli.main import exit_code_of
-from cenote.plugins import registry
+from cenote.language.plugins import registry
 
 OPS = '''
 import os

@@ -1,6 +1,6 @@
 """What tasks print is shown as they printed it, however it is cut on its way."""
 
-from cenote.client.shown_output import ShownOutput
+from cenote.service.client.asking import ShownOutput
 
 
 def test_a_character_on_the_border_of_two_pieces_is_shown_whole() -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cenote.client.address import (
+from cenote.common.errors import CenoteError
+from cenote.service.client.address import (
     NetworkAddress,
     SignedIn,
     address_of,
@@ -17,8 +18,7 @@ from cenote.client.address import (
     signed_in_file,
     spelled,
 )
-from cenote.client.connection import connect
-from cenote.errors import CenoteError
+from cenote.service.client.connection import connect
 
 URL = "https://pools.example:8443"
 

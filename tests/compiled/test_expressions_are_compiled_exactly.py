@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from builders.compiled_stages import Stage, assert_same, compiled, events_of, ordinary
-from cenote.expressions.problems import EvaluationError
-from cenote.plugins.registry import BadSettingsError
+from cenote.analysis.expressions.problems import EvaluationError
+from cenote.language.plugins.registry import BadSettingsError
 
 TYPES = {"f": "f8", "g": "f4", "i": "i4", "j": "i8", "u": "u2", "s": "i1", "b": "?", "w": "u1", "v": "u4"}
 LISTS = {"F": "f8", "G": "f4", "I": "i4", "J": "i8", "U": "u2", "S": "i1", "B": "?"}

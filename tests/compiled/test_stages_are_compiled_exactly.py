@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from builders.compiled_stages import Stage, assert_same, compiled, events_of, ordinary
-from cenote.compiled import passes
-from cenote.operations.support.events import Events
+from cenote.analysis.compiled import passes
+from cenote.analysis.operations.support.events import Events
 
 EXAMPLES = 1_000 if os.environ.get("CENOTE_DEEP_TESTS") else 25
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 import pytest
 
 from builders.credentials import TokenIssuer, write_token
-from cenote.credentials.scitokens import BearerToken
+from cenote.execution.credentials.scitokens import BearerToken
 from cenote.testing.contracts import CredentialContract
 
 

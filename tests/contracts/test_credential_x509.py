@@ -8,7 +8,7 @@ from typing import ClassVar
 import pytest
 
 from builders.credentials import GridAuthority
-from cenote.credentials.x509 import X509Proxy
+from cenote.execution.credentials.x509 import X509Proxy
 from cenote.testing.contracts import CredentialContract
 
 

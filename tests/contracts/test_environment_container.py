@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import pytest
 
-from cenote.environments.container import Container
+from cenote.execution.environments.container import Container
 from cenote.testing.contracts import EnvironmentContract
 
 

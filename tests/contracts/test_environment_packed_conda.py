@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pytest
 
 from builders.conda_prefix import python_prefix
-from cenote.environments.packed_conda import PackedConda
+from cenote.execution.environments.packed_conda import PackedConda
 from cenote.testing.contracts import EnvironmentContract
 
 

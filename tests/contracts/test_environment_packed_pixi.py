@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pytest
 
 from builders.conda_channel import pixi_project
-from cenote.environments.packed_pixi import PackedPixi
+from cenote.execution.environments.packed_pixi import PackedPixi
 from cenote.testing.contracts import EnvironmentContract
 
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pytest
 
 from builders.virtual_environments import bare_venv
-from cenote.environments.packed_venv import PackedVenv
+from cenote.execution.environments.packed_venv import PackedVenv
 from cenote.testing.contracts import EnvironmentContract
 
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from cenote.environments.shared import SharedEnvironment
+from cenote.execution.environments.shared import SharedEnvironment
 from cenote.testing.contracts import EnvironmentContract
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from cenote.environments.shared_prefix import SharedPrefix
+from cenote.execution.environments.shared_prefix import SharedPrefix
 
 from .test_environment_shared import TestShared
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import yaml
 
-from cenote.plugins import registry
-from cenote.plugins.kinds import PluginKind
+from cenote.language.plugins import registry
+from cenote.language.plugins.kinds import PluginKind
 from cenote.testing.contracts import (
     BackendContract,
     BatchScript,

@@ -7,14 +7,14 @@ from typing import Any
 import hist
 import numpy as np
 
-from cenote.operations.interface import Operation
-from cenote.plugins import registry
-from cenote.plugins.kinds import PluginKind
-from cenote.products.cutflow import CutflowProduct
-from cenote.products.files import FilesProduct
-from cenote.products.histogram import HistogramProduct
-from cenote.products.object import ObjectProduct
-from cenote.products.table import Table
+from cenote.analysis.operations.interface import Operation
+from cenote.analysis.products.cutflow import CutflowProduct
+from cenote.analysis.products.files import FilesProduct
+from cenote.analysis.products.histogram import HistogramProduct
+from cenote.analysis.products.object import ObjectProduct
+from cenote.analysis.products.table import Table
+from cenote.language.plugins import registry
+from cenote.language.plugins.kinds import PluginKind
 from cenote.testing.contracts import ProductContract
 from cenote.testing.sample_events import sample_events
 

@@ -15,24 +15,24 @@ import pytest
 import uproot
 from pyarrow import csv as arrow_csv
 
-from cenote.errors import CenoteError
-from cenote.operations.support.events import Column, DatasetInfo, Events
-from cenote.plugins import registry
-from cenote.plugins.kinds import PluginKind
-from cenote.sinks.arrow import ArrowSink
-from cenote.sinks.hdf5 import Hdf5Sink
-from cenote.sinks.json import JsonSink
-from cenote.sources.arrow import ArrowSource
-from cenote.sources.csv import CsvSource
-from cenote.sources.hdf5 import Hdf5Source
-from cenote.sources.interface import Source
-from cenote.sources.json import JsonSource
-from cenote.sources.parquet import ParquetSource
-from cenote.sources.root_tree.source import RootTreeSource
-from cenote.sources.toy import ToySource
-from cenote.sources.workshop.parquet import WorkshopParquet
-from cenote.sources.workshop.toy_source import WorkshopToySource
-from cenote.sources.zip import ZipSource
+from cenote.analysis.operations.support.events import Column, DatasetInfo, Events
+from cenote.analysis.sinks.arrow import ArrowSink
+from cenote.analysis.sinks.hdf5 import Hdf5Sink
+from cenote.analysis.sinks.json import JsonSink
+from cenote.analysis.sources.arrow import ArrowSource
+from cenote.analysis.sources.csv import CsvSource
+from cenote.analysis.sources.hdf5 import Hdf5Source
+from cenote.analysis.sources.interface import Source
+from cenote.analysis.sources.json import JsonSource
+from cenote.analysis.sources.parquet import ParquetSource
+from cenote.analysis.sources.root_tree.source import RootTreeSource
+from cenote.analysis.sources.toy import ToySource
+from cenote.analysis.sources.workshop.parquet import WorkshopParquet
+from cenote.analysis.sources.workshop.toy_source import WorkshopToySource
+from cenote.analysis.sources.zip import ZipSource
+from cenote.common.errors import CenoteError
+from cenote.language.plugins import registry
+from cenote.language.plugins.kinds import PluginKind
 from cenote.testing.contracts import SourceContract
 from cenote.testing.sample_events import same_column
 

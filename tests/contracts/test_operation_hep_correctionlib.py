@@ -13,11 +13,11 @@ import awkward as ak
 import numpy as np
 import pytest
 
-from cenote import errors
-from cenote.errors import CenoteError
-from cenote.expressions.problems import EvaluationError
-from cenote.operations.hep.correctionlib import Correctionlib
-from cenote.plugins import resources
+from cenote.analysis.expressions.problems import EvaluationError
+from cenote.analysis.operations.hep.correctionlib import Correctionlib
+from cenote.common import errors
+from cenote.common.errors import CenoteError
+from cenote.language.plugins import resources
 from cenote.testing.contracts import OperationContract
 
 EDGES, VALUES = [0.0, 20.0, 40.0, 1e4], {"nominal": [0.9, 1.0, 1.1], "systup": [0.95, 1.05, 1.2]}

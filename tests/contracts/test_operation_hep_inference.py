@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import pytest
 
 from builders.onnx_models import dense, layers
-from cenote.operations.hep.inference import Inference
-from cenote.plugins import resources
+from cenote.analysis.operations.hep.inference import Inference
+from cenote.language.plugins import resources
 from cenote.testing.contracts import OperationContract
 
 

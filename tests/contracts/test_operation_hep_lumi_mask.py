@@ -11,11 +11,11 @@ import awkward as ak
 import numpy as np
 import pytest
 
-from cenote.errors import CenoteError
-from cenote.expressions.problems import EvaluationError
-from cenote.operations.hep.lumi_mask import LumiMask
-from cenote.operations.support.events import Events
-from cenote.plugins import resources
+from cenote.analysis.expressions.problems import EvaluationError
+from cenote.analysis.operations.hep.lumi_mask import LumiMask
+from cenote.analysis.operations.support.events import Events
+from cenote.common.errors import CenoteError
+from cenote.language.plugins import resources
 from cenote.testing.contracts import OperationContract
 from cenote.testing.sample_events import sample_events
 

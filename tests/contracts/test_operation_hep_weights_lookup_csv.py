@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import awkward as ak
 import pytest
 
-from cenote.operations.hep.weights.lookup_csv import LookupCsv
-from cenote.plugins import resources
+from cenote.analysis.operations.hep.weights.lookup_csv import LookupCsv
+from cenote.language.plugins import resources
 from cenote.testing.contracts import OperationContract
 
 

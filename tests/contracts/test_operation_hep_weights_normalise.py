@@ -12,10 +12,10 @@ import pytest
 import uproot
 
 import cenote
-from cenote.expressions.problems import EvaluationError
-from cenote.operations.hep.weights.normalise import Normalise
-from cenote.operations.hep.weights.sum import SumOfWeights
-from cenote.operations.support.events import DatasetInfo, Events
+from cenote.analysis.expressions.problems import EvaluationError
+from cenote.analysis.operations.hep.weights.normalise import Normalise
+from cenote.analysis.operations.hep.weights.sum import SumOfWeights
+from cenote.analysis.operations.support.events import DatasetInfo, Events
 from cenote.testing.contracts import OperationContract
 from cenote.testing.muons import write_muons
 from cenote.testing.sample_events import sample_events

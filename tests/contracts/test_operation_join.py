@@ -10,11 +10,11 @@ import awkward as ak
 import numpy as np
 import pytest
 
-from cenote.errors import CenoteError
-from cenote.operations.aggregate import Aggregate
-from cenote.operations.join import JoinTable
-from cenote.operations.support.events import DatasetInfo, Events
-from cenote.plugins import resources
+from cenote.analysis.operations.aggregate import Aggregate
+from cenote.analysis.operations.join import JoinTable
+from cenote.analysis.operations.support.events import DatasetInfo, Events
+from cenote.common.errors import CenoteError
+from cenote.language.plugins import resources
 from cenote.testing.contracts import OperationContract
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cenote.analysis.operations.support.events import DatasetInfo, Events
+from cenote.analysis.sinks.console_table import ConsoleTable
+from cenote.analysis.sinks.workshop.console_table import WorkshopConsoleTable
 from cenote.cli.main import exit_code_of
-from cenote.errors import CenoteError
-from cenote.operations.support.events import DatasetInfo, Events
-from cenote.sinks.console_table import ConsoleTable
-from cenote.sinks.workshop.console_table import WorkshopConsoleTable
+from cenote.common.errors import CenoteError
 
 PLAIN = """\
 Who    x

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cenote.operations.support.events import Column
-from cenote.sinks.csv import CsvSink
-from cenote.sources.csv import CsvSource
+from cenote.analysis.operations.support.events import Column
+from cenote.analysis.sinks.csv import CsvSink
+from cenote.analysis.sources.csv import CsvSource
 from cenote.testing.contracts import SinkContract
 
 

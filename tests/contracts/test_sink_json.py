@@ -9,9 +9,9 @@ import awkward as ak
 import numpy as np
 import pytest
 
-from cenote.operations.support.events import Column
-from cenote.sinks.json import JsonSink
-from cenote.sources.json import JsonSource
+from cenote.analysis.operations.support.events import Column
+from cenote.analysis.sinks.json import JsonSink
+from cenote.analysis.sources.json import JsonSource
 from cenote.testing.contracts import SinkContract
 
 

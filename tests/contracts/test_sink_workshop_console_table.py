@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cenote.sinks.console_table import ConsoleTable
-from cenote.sinks.workshop.console_table import WorkshopConsoleTable
+from cenote.analysis.sinks.console_table import ConsoleTable
+from cenote.analysis.sinks.workshop.console_table import WorkshopConsoleTable
 
 
 def test_it_does_what_console_table_does() -> None:

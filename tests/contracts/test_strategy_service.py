@@ -10,14 +10,14 @@ from typing import Any, ClassVar
 import pytest
 
 from builders.ended_services import end_service
-from cenote.client.connection import connect
-from cenote.client.home import ServiceHome, usual_home
-from cenote.client.start import answering
-from cenote.errors import BATCH_SYSTEM, JOB_REFUSED, CenoteError
+from cenote.common.errors import BATCH_SYSTEM, JOB_REFUSED, CenoteError
+from cenote.execution.launch import WORKER, Launch, Sent, SentFile
+from cenote.execution.strategies.interface import JobId, JobState, JobStatus, Strategy
 from cenote.language.execution import Amounts
-from cenote.launch import WORKER, Launch, Sent, SentFile
-from cenote.strategies.interface import JobId, JobState, JobStatus, Strategy
-from cenote.strategies.service import ServiceStrategy
+from cenote.service.client.connection import connect
+from cenote.service.client.home import ServiceHome, usual_home
+from cenote.service.client.start import answering
+from cenote.service.strategies.service import ServiceStrategy
 from cenote.testing.contracts import StrategyContract
 from cenote.testing.contracts.strategy import LOCATION, WORKERS
 from cenote.testing.launches import a_launch

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cenote.credential_files import places
-from cenote.credential_files.places import (
+from cenote.common.credential_files import places
+from cenote.common.credential_files.places import (
     LARGEST_FILE,
     CredentialFileError,
     TokenPlace,

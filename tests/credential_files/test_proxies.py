@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders.credentials import DAY, HOUR, GridAuthority, Holder, write_proxy
-from cenote.credential_files.places import CredentialFileError
-from cenote.credential_files.proxy import proxy_faults, read_proxy
+from cenote.common.credential_files.places import CredentialFileError
+from cenote.common.credential_files.proxy import proxy_faults, read_proxy
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,8 @@ import jwt
 import pytest
 
 from builders.credentials import ANY_AUDIENCE, HOUR, TokenIssuer, write_token
-from cenote.credential_files.places import CredentialFileError, TokenPlace
-from cenote.credential_files.token import grants, read_token, token_faults
+from cenote.common.credential_files.places import CredentialFileError, TokenPlace
+from cenote.common.credential_files.token import grants, read_token, token_faults
 
 ISSUER = TokenIssuer("https://issuer.test")
 

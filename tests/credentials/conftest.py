@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from builders.credentials import GridAuthority
-from cenote.credential_files import places
+from cenote.common.credential_files import places
 
 
 @pytest.fixture(scope="session")

@@ -10,10 +10,10 @@ import pytest
 from pydantic import ValidationError
 
 from builders.credentials import HOUR, GridAuthority
-from cenote.credentials.support import renewal
-from cenote.credentials.support.renewal import harmless_line
-from cenote.credentials.x509 import X509Proxy
-from cenote.errors import CenoteError
+from cenote.common.errors import CenoteError
+from cenote.execution.credentials.support import renewal
+from cenote.execution.credentials.support.renewal import harmless_line
+from cenote.execution.credentials.x509 import X509Proxy
 
 
 def python(code: str) -> list[str]:

@@ -12,10 +12,10 @@ import pytest
 
 from builders.credentials import HOUR, GridAuthority, TokenIssuer, write_token
 from builders.https_issuer import CONFIGURATION, ServedIssuer, served_issuer
-from cenote.credentials.interface import FILE
-from cenote.credentials.scitokens import BearerToken
-from cenote.credentials.support import issuer as keys
-from cenote.errors import BAD_CREDENTIAL, NO_CREDENTIAL, Problem
+from cenote.common.errors import BAD_CREDENTIAL, NO_CREDENTIAL, Problem
+from cenote.execution.credentials.interface import FILE
+from cenote.execution.credentials.scitokens import BearerToken
+from cenote.execution.credentials.support import issuer as keys
 
 UNREACHABLE = TokenIssuer("https://127.0.0.1:1")
 """Nothing listens there."""

@@ -12,9 +12,9 @@ import pytest
 from pydantic import ValidationError
 
 from builders.credentials import HOUR, GridAuthority, write_proxy
-from cenote.credentials.interface import FILE
-from cenote.credentials.x509 import X509Proxy
-from cenote.errors import BAD_CREDENTIAL, NO_CREDENTIAL, Problem
+from cenote.common.errors import BAD_CREDENTIAL, NO_CREDENTIAL, Problem
+from cenote.execution.credentials.interface import FILE
+from cenote.execution.credentials.x509 import X509Proxy
 
 
 def problems(proxy: X509Proxy) -> list[Problem]:

@@ -8,11 +8,11 @@ import hist
 import numpy as np
 import pytest
 
-from cenote.diff.histograms import compare_histograms
-from cenote.diff.records import HistogramDiff, RowDiff
-from cenote.diff.tables import compare_cutflows, compare_files, compare_objects, compare_tables
-from cenote.products.cutflow import Cutflow, CutflowRow
-from cenote.products.table import GroupedTable, Total
+from cenote.analysis.products.cutflow import Cutflow, CutflowRow
+from cenote.analysis.products.table import GroupedTable, Total
+from cenote.report.diff.histograms import compare_histograms
+from cenote.report.diff.records import HistogramDiff, RowDiff
+from cenote.report.diff.tables import compare_cutflows, compare_files, compare_objects, compare_tables
 
 
 def weighted(values: list[float], variances: list[float] | None = None, *, high: float = 3) -> Any:

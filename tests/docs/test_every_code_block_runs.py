@@ -28,18 +28,18 @@ import jsonschema
 import pytest
 
 import cenote
+from cenote.analysis.operations.interface import Operation, Result
+from cenote.analysis.operations.support.events import Events
 from cenote.cli.main import exit_code_of
 from cenote.cli.start import TEMPLATES, start_analysis
-from cenote.errors import MISSING_FILE, NO_DATA, NOT_AVAILABLE
+from cenote.common.errors import MISSING_FILE, NO_DATA, NOT_AVAILABLE
+from cenote.common.machine import Machine
+from cenote.language.plugins import registry
+from cenote.language.plugins.kinds import PluginKind
 from cenote.language.schema.document import WorkflowModel
-from cenote.language.schema.execution import StageExecutionModel
 from cenote.language.schema.json_schema import Purpose, workflow_schema
+from cenote.language.schema.stage import StageExecutionModel
 from cenote.language.yaml.source import parse_yaml
-from cenote.machine import Machine
-from cenote.operations.interface import Operation, Result
-from cenote.operations.support.events import Events
-from cenote.plugins import registry
-from cenote.plugins.kinds import PluginKind
 
 ROOT = Path(__file__).parents[2]
 PAGES = [

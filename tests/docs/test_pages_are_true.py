@@ -21,18 +21,17 @@ import pytest
 from click.testing import CliRunner
 
 import cenote
-from cenote import errors, software
-from cenote.cli.command_list import COMMANDS
+from cenote.analysis.expressions.functions import FUNCTIONS
 from cenote.cli.commands.clean import as_object as clean_as_object
-from cenote.cli.main import cli
-from cenote.expressions.functions import FUNCTIONS
-from cenote.plan.record import PlanRecord
-from cenote.plugins import registry
-from cenote.plugins.kinds import PLANNED, PluginKind
-from cenote.runs.driver.left_behind import DriverStatus, LeftBehind, Leftover
-from cenote.runs.summary import Summary
-from cenote.start_failures import StartFailure
-from cenote.strategies.interface import JobId, TracedJob
+from cenote.cli.main import COMMANDS, cli
+from cenote.common import errors, software
+from cenote.execution.runs.driver.left_behind import DriverStatus, LeftBehind, Leftover
+from cenote.execution.runs.summary import Summary
+from cenote.execution.start_failures import StartFailure
+from cenote.execution.strategies.interface import JobId, TracedJob
+from cenote.language.plugins import registry
+from cenote.language.plugins.kinds import PLANNED, PluginKind
+from cenote.planning.record import PlanRecord
 from cenote.testing.muons import write_muons
 
 ROOT = Path(__file__).parents[2]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cenote.plugins.kinds import PluginKind
+from cenote.language.plugins.kinds import PluginKind
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "how-to" / "write-a-plugin.md").read_text(encoding="utf-8")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cenote.engine.pool_status import PoolState, WorkerCounts, pool_state
+from cenote.engine.scaling import PoolState, WorkerCounts, pool_state
 
 
 @pytest.mark.parametrize(

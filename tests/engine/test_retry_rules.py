@@ -7,7 +7,7 @@ from builders.plans import a_plan, a_segment
 from cenote.engine.messages import FailureInfo
 from cenote.engine.recovery.retries import RULES, History, decide, retries_allowed
 from cenote.language.execution import RunLimits
-from cenote.plan.plan import Segment
+from cenote.planning.plan import Segment
 
 
 def a_fused_segment(**retries: int) -> Segment:

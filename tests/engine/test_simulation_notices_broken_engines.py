@@ -5,11 +5,13 @@ from collections.abc import Callable
 
 import pytest
 
-from cenote.engine import autoscaler, capacity, machine, ready, scaling, tasks
-from cenote.engine.recovery import fallback, moving, retries
+from cenote.engine import autoscaler, capacity, machine, scaling, tasks
+from cenote.engine import tasks as ready
+from cenote.engine.recovery import moving, retries
+from cenote.engine.recovery import moving as fallback
 from cenote.engine.recovery.retries import RetryDecision
 from cenote.engine.workers import PoolWorkers
-from cenote.plan.plan import RUN
+from cenote.planning.plan import RUN
 from simulation.check import SeedError, play
 
 Break = Callable[[pytest.MonkeyPatch], None]

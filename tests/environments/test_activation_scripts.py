@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cenote.packing.prefixes.activation import activation_of
-from cenote.shell import run_command
+from cenote.common.shell import run_command
+from cenote.execution.packing.prefixes.pack import activation_of
 
 COMPILER = """
 function tool {  # a plain `sh` cannot read this

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from builders.conda_channel import Lock, PixiProject, pixi_project
-from cenote.environments.packed_pixi import PackedPixi
-from cenote.environments.packed_pixi.lock import read_environment
-from cenote.environments.packed_pixi.manifest import read_activation
-from cenote.errors import Problem
-from cenote.packing.software import this_platform
+from cenote.common.errors import Problem
+from cenote.execution.environments.packed_pixi import PackedPixi
+from cenote.execution.environments.packed_pixi.environment import read_activation
+from cenote.execution.environments.packed_pixi.lock import read_environment
+from cenote.execution.packing.software import this_platform
 
 
 @pytest.fixture
@@ -256,7 +256,7 @@ def test_an_activation_script_that_is_missing_is_named(project: PixiProject) -> 
 
 
 def test_packages_that_install_are_asked_for(project: PixiProject, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cenote.environments.packed_pixi.install.find_spec", lambda _: None)
+    monkeypatch.setattr("cenote.execution.environments.packed_pixi.install.find_spec", lambda _: None)
     said = problem(project)
     assert "needs packages that are not installed: py-rattler, uv" in said
     assert "pip install 'cenote[environments]'" in said

@@ -12,13 +12,13 @@ import pytest
 
 from builders.conda_channel import Lock, PixiProject, pixi_project, small_channel
 from builders.file_servers import FileServer
-from cenote.environments.packed_pixi import PackedPixi
-from cenote.environments.packed_pixi.install import install, package_cache
-from cenote.environments.packed_pixi.lock import read_environment
-from cenote.errors import CenoteError
-from cenote.launch import words
-from cenote.packing.progress import PackingStep, Progress, unheard
-from cenote.shell import run_command
+from cenote.common.errors import CenoteError
+from cenote.common.shell import run_command
+from cenote.execution.environments.packed_pixi import PackedPixi
+from cenote.execution.environments.packed_pixi.install import install, package_cache
+from cenote.execution.environments.packed_pixi.lock import read_environment
+from cenote.execution.launch import words
+from cenote.execution.packing.archive import PackingStep, Progress, unheard
 from cenote.testing.launches import a_launch
 
 MOST_SECONDS = 120.0
@@ -204,7 +204,7 @@ def test_a_package_that_cannot_be_fetched_is_named(project: PixiProject) -> None
 
 def test_a_full_disk_is_said_to_be_one(project: PixiProject, monkeypatch: pytest.MonkeyPatch) -> None:
     said = ("failed to link python-3.11.7-0_cpython.conda", "copying failed: No space left on device (os error 28)")
-    monkeypatch.setattr("cenote.environments.packed_pixi.install._run", lambda *_, **__: said)
+    monkeypatch.setattr("cenote.execution.environments.packed_pixi.install._run", lambda *_, **__: said)
     monkeypatch.setenv("CENOTE_CACHE", str(project.folder / "cache"))
     with pytest.raises(CenoteError, match="No space left on device") as raised:
         PackedPixi().beside(project.folder).prepare(unheard)

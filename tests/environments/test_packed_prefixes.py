@@ -13,14 +13,14 @@ import pytest
 
 from builders.small_prefixes import small_conda_prefix
 from builders.virtual_environments import make_venv
-from cenote.environments.packed_conda import PackedConda
-from cenote.environments.packed_venv import PackedVenv
-from cenote.environments.support.packed_prefix import PackedPrefix
-from cenote.errors import CenoteError
-from cenote.launch import SentFile
-from cenote.packing.progress import PackingStep, unheard
-from cenote.packing.stock import Stock
-from cenote.start_failures import StartFailure
+from cenote.common.errors import CenoteError
+from cenote.execution.environments.packed_conda import PackedConda
+from cenote.execution.environments.packed_venv import PackedVenv
+from cenote.execution.environments.support.packed_prefix import PackedPrefix
+from cenote.execution.launch import SentFile
+from cenote.execution.packing.archive import PackingStep, unheard
+from cenote.execution.packing.stock import Stock
+from cenote.execution.start_failures import StartFailure
 from cenote.testing.launches import a_launch
 
 
@@ -201,7 +201,7 @@ def test_code_that_the_prefix_only_links_to_travels_too(prefix: Path, tmp_path: 
 
 
 def test_without_zstandard_archives_are_gzip(prefix: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cenote.packing.write.find_spec", lambda _: None)
+    monkeypatch.setattr("cenote.execution.packing.write.find_spec", lambda _: None)
     assert "zstandard" in problem(PackedConda(prefix=str(prefix), compression="zstd"))
     assert PackedConda(prefix=str(prefix))._wanted().compression == "gzip"
 

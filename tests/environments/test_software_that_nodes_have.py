@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from builders.conda_prefix import conda_prefix
-from cenote.environments.container import Container
-from cenote.environments.interface import Environment
-from cenote.environments.shared import SharedEnvironment
-from cenote.environments.support import present
-from cenote.environments.support.present import USE
+from cenote.common.shell import FinishedProcess, run_command
+from cenote.execution.environments.container import Container
+from cenote.execution.environments.interface import Environment
+from cenote.execution.environments.shared import SharedEnvironment
+from cenote.execution.environments.support import packed as present
+from cenote.execution.environments.support.packed import USE
+from cenote.execution.launch import Launch
+from cenote.execution.packing.archive import unheard
+from cenote.execution.start_failures import StartFailure
 from cenote.language.execution import Amounts
-from cenote.launch import Launch
-from cenote.packing.progress import unheard
-from cenote.shell import FinishedProcess, run_command
-from cenote.start_failures import StartFailure
 from cenote.testing.launches import a_launch
 
 SHOW = "import os; print(*(os.environ.get(name) for name in ('CENOTE_PREFIX', 'ACTIVATED', 'MINE', 'LD_PRELOAD')))"

@@ -13,9 +13,9 @@ import pytest
 
 from builders.nodes import Node
 from builders.small_archives import small_archive
-from cenote.environments.support.on_node import UNPACK, unpacked_on_node
-from cenote.packing.archive import Archive, Compression
-from cenote.start_failures import StartFailure
+from cenote.execution.environments.support.packed import UNPACK, unpacked_on_node
+from cenote.execution.packing.archive import Archive, Compression
+from cenote.execution.start_failures import StartFailure
 from cenote.testing.launches import a_launch
 
 SHELLS = {"dash": ["dash"], "bash": ["bash"], "busybox": ["busybox", "sh"]}

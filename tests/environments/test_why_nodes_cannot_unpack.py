@@ -13,8 +13,8 @@ import pytest
 
 from builders.nodes import Node
 from builders.small_archives import small_archive
-from cenote.packing.archive import Archive
-from cenote.start_failures import StartFailure
+from cenote.execution.packing.archive import Archive
+from cenote.execution.start_failures import StartFailure
 
 NEEDED = "ls id mkdir uname sed date flock touch tar gzip sha256sum wc df find rm mv chmod sleep sh cat env printf"
 

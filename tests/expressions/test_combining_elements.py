@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cenote.expressions.expression import Expression
-from cenote.expressions.problems import EvaluationError
+from cenote.analysis.expressions.parser import Expression
+from cenote.analysis.expressions.problems import EvaluationError
 
 COLUMNS: dict[str, Any] = {
     "pt": ak.Array([[30.0, 20.0, 10.0], [], [5.0]]),

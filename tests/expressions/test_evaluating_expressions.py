@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cenote.expressions.expression import Expression
-from cenote.expressions.problems import EvaluationError
+from cenote.analysis.expressions.parser import Expression
+from cenote.analysis.expressions.problems import EvaluationError
 
 COLUMNS: dict[str, Any] = {
     "x": np.array([1.0, 2.0, 3.0]),

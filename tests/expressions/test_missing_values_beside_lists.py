@@ -13,8 +13,8 @@ import awkward as ak
 import numpy as np
 import pytest
 
-from cenote.expressions.expression import Expression
-from cenote.expressions.problems import EvaluationError
+from cenote.analysis.expressions.parser import Expression
+from cenote.analysis.expressions.problems import EvaluationError
 
 TRIES = 20_000 if os.environ.get("CENOTE_DEEP_TESTS") else 500
 EVENTS = {

@@ -13,11 +13,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cenote.expressions.expression import expression
-from cenote.expressions.parser import parse
-from cenote.expressions.problems import BadExpressionError, EvaluationError
-from cenote.expressions.tightness import BINARY
-from cenote.expressions.tree import Binary, Call, Comparison, Mask, Name, Node, Number, Pick, Text, Unary
+from cenote.analysis.expressions.parser import expression, parse
+from cenote.analysis.expressions.problems import BadExpressionError, EvaluationError
+from cenote.analysis.expressions.tree import (
+    BINARY,
+    Binary,
+    Call,
+    Comparison,
+    Mask,
+    Name,
+    Node,
+    Number,
+    Pick,
+    Text,
+    Unary,
+)
 
 EXAMPLES = 20_000 if os.environ.get("CENOTE_DEEP_TESTS") else 400
 LISTS = ak.Array([[1.5, -2.0], [], [3.25, 4.0, 5.0]])

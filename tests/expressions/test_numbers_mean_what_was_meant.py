@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cenote.expressions.expression import Expression
-from cenote.expressions.functions import CONSTANTS
-from cenote.expressions.problems import EvaluationError
+from cenote.analysis.expressions.functions import CONSTANTS
+from cenote.analysis.expressions.parser import Expression
+from cenote.analysis.expressions.problems import EvaluationError
 
 WHOLE_TYPES = ("?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8")
 FLAT, LISTS, WITH_MISSING = "flat", "lists", "with missing values"

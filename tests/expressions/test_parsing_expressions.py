@@ -8,9 +8,9 @@ import re
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from cenote.expressions.expression import Expression, ExpressionText
-from cenote.expressions.functions import FUNCTIONS
-from cenote.expressions.problems import BadExpressionError
+from cenote.analysis.expressions.functions import FUNCTIONS
+from cenote.analysis.expressions.parser import Expression, ExpressionText
+from cenote.analysis.expressions.problems import BadExpressionError
 
 
 def the_problem(text: str) -> BadExpressionError:

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from builders.compiled_stages import Stage, compiled, events_of
-from cenote.expressions.arrays import leaf_type
-from cenote.expressions.expression import Expression
-from cenote.expressions.problems import EvaluationError
+from cenote.analysis.expressions.arrays import leaf_type
+from cenote.analysis.expressions.parser import Expression
+from cenote.analysis.expressions.problems import EvaluationError
 
 NAN = float("nan")
 COLUMNS: dict[str, Any] = {

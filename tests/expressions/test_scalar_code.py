@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cenote.expressions.expression import expression
-from cenote.expressions.problems import BadExpressionError, EvaluationError
-from cenote.expressions.scalar_code import NotScalarError, scalar_code
+from cenote.analysis.expressions.parser import expression
+from cenote.analysis.expressions.problems import BadExpressionError, EvaluationError
+from cenote.analysis.expressions.scalar_code import NotScalarError, scalar_code
 
 TYPES = {"f": "float64", "g": "float32", "i": "int32", "j": "int64", "u": "uint16", "b": "bool", "s": "int8"}
 CONSTANTS = {"k": 3, "h": 0.1}

@@ -8,7 +8,7 @@ import awkward as ak
 import numpy as np
 import pytest
 
-from cenote.expressions.expression import Expression
+from cenote.analysis.expressions.parser import Expression
 
 TABLE = np.array([[1, 2, 3], [4, 5, 6], [7, 8, 9]], np.float32)
 """As many events as each has values: a wrong axis is no error then."""

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from cenote.cli.main import exit_code_of
-from cenote.plugins import registry
+from cenote.language.plugins import registry
 from cenote.testing.muons import write_muons
 
 DEEP = bool(os.environ.get("CENOTE_DEEP_TESTS"))

@@ -9,8 +9,8 @@ import pytest
 import cenote
 from builders.cut_relay import free_port, relay_to
 from cenote.engine.messages import TaskDone, WorkerLost
-from cenote.runs.journal import read_events
-from cenote.runs.view import RunView
+from cenote.execution.runs.journal import read_events
+from cenote.execution.runs.view.view import RunView
 
 from .conftest import Desk
 
@@ -34,7 +34,7 @@ OPS = """
     import time
     from typing import ClassVar
     from cenote import operation
-    from cenote.strategies.local import LocalStrategy
+    from cenote.execution.strategies.local import LocalStrategy
 
     class Far(LocalStrategy):
         "Starts workers here as if it were elsewhere: they are told the `contact` of the driver."

@@ -15,7 +15,7 @@ import pytest
 import cenote
 from builders.processes import descendants, is_alive, parent_of, words_of
 from cenote.engine.messages import TaskDone, TaskReused
-from cenote.runs.journal import read_events
+from cenote.execution.runs.journal import read_events
 
 from .conftest import PATIENCE, Desk, wait_for
 
@@ -183,7 +183,9 @@ def test_a_run_goes_on_when_the_process_that_its_workers_come_from_is_killed(des
     out = desk.folder / "out"
     with desk.started("run", str(flow), "--out", str(out), "--workers", "2", "--quiet") as process:
         wait_for(has_done(out, 2))
-        (template,) = [one for one in descendants(process.pid) if "cenote.worker.process.template" in words_of(one)]
+        (template,) = [
+            one for one in descendants(process.pid) if "cenote.execution.worker.process.template" in words_of(one)
+        ]
         workers = [one for one in descendants(template) if is_alive(one)]
         assert {parent_of(worker) for worker in workers} == {template}
         os.kill(template, signal.SIGKILL)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import cenote
-from cenote.errors import CenoteError
+from cenote.common.errors import CenoteError
 
 from .conftest import Desk
 
@@ -16,9 +16,9 @@ OPS = """
     from pathlib import Path
     from typing import ClassVar
     from cenote import operation
-    from cenote.renderers.interface import Renderer
-    from cenote.sinks.parquet import ParquetSink
-    from cenote.sources.root_tree.source import RootTreeSource
+    from cenote.analysis.renderers.interface import Renderer
+    from cenote.analysis.sinks.parquet import ParquetSink
+    from cenote.analysis.sources.root_tree.source import RootTreeSource
 
     HERE = Path(__file__).parent
 

@@ -21,8 +21,8 @@ from builders.comparison.examples import EXAMPLES
 from builders.comparison.generated import GENERATED
 from builders.comparison.tutorials import DATASETS, HEAD, SAMPLES, WITH_FILES, write_samples
 from cenote import api
-from cenote.machine import this_machine
-from cenote.products.cutflow import Cutflow
+from cenote.analysis.products.cutflow import Cutflow
+from cenote.common.machine import this_machine
 
 from .conftest import DEEP
 

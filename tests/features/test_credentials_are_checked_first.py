@@ -13,7 +13,7 @@ import pytest
 import cenote
 from builders.credentials import GridAuthority, TokenIssuer, write_token
 from builders.file_servers import FileServer
-from cenote.errors import BAD_CREDENTIAL, NO_CREDENTIAL, CenoteError
+from cenote.common.errors import BAD_CREDENTIAL, NO_CREDENTIAL, CenoteError
 
 from .conftest import Desk
 
@@ -90,7 +90,7 @@ def test_a_proxy_that_is_no_use_ends_a_run_before_it_begins(
     user: Desk,
     authority: GridAuthority,
     make: Callable[[GridAuthority, Path], None],
-    kind: cenote.errors.ErrorKind,
+    kind: cenote.common.errors.ErrorKind,
     words: str,
     verb: str,
 ) -> None:

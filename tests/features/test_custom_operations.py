@@ -12,7 +12,7 @@ import uproot
 
 import cenote
 from cenote.engine.messages import TaskReused
-from cenote.runs.journal import read_events
+from cenote.execution.runs.journal import read_events
 
 from .conftest import Desk
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 import cenote
-from cenote import errors, storage
-from cenote.errors import CenoteError
-from cenote.runs.folder import RunFolder
+from cenote.common import errors, storage
+from cenote.common.errors import CenoteError
+from cenote.execution.runs.folder import RunFolder
 
 from .conftest import Desk
 
@@ -27,7 +27,7 @@ OPS = """
     from pathlib import Path
     from typing import ClassVar
     from cenote import operation
-    from cenote.renderers.interface import Renderer
+    from cenote.analysis.renderers.interface import Renderer
 
     HERE = Path(__file__).parent
 

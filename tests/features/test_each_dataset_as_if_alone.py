@@ -17,11 +17,11 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 import cenote
-from cenote.errors import CenoteError
-from cenote.plan.plan import Plan
-from cenote.runtime.task_specs import TaskSpecs, make_run_spec
-from cenote.worker.results.store import Store
-from cenote.worker.run_task import TaskRunner
+from cenote.common.errors import CenoteError
+from cenote.execution.runtime.task_specs import TaskSpecs, make_run_spec
+from cenote.execution.worker.results.store import Store
+from cenote.execution.worker.run_task import TaskRunner
+from cenote.planning.plan import Plan
 
 COLUMNS = {
     "run_a": ("x", "y", "k"),

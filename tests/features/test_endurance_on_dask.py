@@ -11,8 +11,8 @@ import pytest
 
 import cenote
 from cenote.engine.messages import AnyEvent, PoolChanged, ResultLost, ResultNotNeeded, TaskDone, WorkerLost
-from cenote.engine.pool_status import PoolState
-from cenote.runs.journal import read_events
+from cenote.engine.scaling import PoolState
+from cenote.execution.runs.journal import read_events
 
 from .conftest import Desk
 

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 import cenote
+from cenote.common.errors import CenoteError
 from cenote.engine.messages import AnyEvent, CredentialRenewed, TaskDone, Warned
-from cenote.errors import CenoteError
-from cenote.plan.plan import Plan
-from cenote.runtime import credential_watch
+from cenote.execution.runtime import credential_watch
+from cenote.planning.plan import Plan
 
 from .conftest import Desk, wait_for
 
@@ -27,10 +27,10 @@ from pathlib import Path
 from typing import ClassVar
 
 from cenote import operation
-from cenote.credentials.interface import FILE, Credential, CredentialFacts
-from cenote.environments.interface import Environment
-from cenote.errors import ENVIRONMENT, Problem
-from cenote.launch import NodeVariable, Sent, SentFile, words
+from cenote.execution.credentials.interface import FILE, Credential, CredentialFacts
+from cenote.execution.environments.interface import Environment
+from cenote.common.errors import ENVIRONMENT, Problem
+from cenote.execution.launch import NodeVariable, Sent, SentFile, words
 
 HERE = Path(__file__).parent
 

@@ -12,8 +12,8 @@ import pytest
 
 import cenote
 from cenote import OnnxModel
-from cenote.machine import Machine
-from cenote.plugins import registry
+from cenote.common.machine import Machine
+from cenote.language.plugins import registry
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SNIPPETS = Path(__file__).parent / "seed_snippets"

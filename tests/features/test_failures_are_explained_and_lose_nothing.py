@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import cenote
-from cenote.errors import CenoteError
+from cenote.common.errors import CenoteError
 
 from .conftest import Desk
 

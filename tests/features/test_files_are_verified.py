@@ -13,8 +13,8 @@ import pytest
 import uproot
 
 import cenote
-from cenote.errors import CenoteError
-from cenote.plan.inputs import digests
+from cenote.common.errors import CenoteError
+from cenote.planning.inputs import digests
 
 FLOW = """
 data:

@@ -14,9 +14,9 @@ import pytest
 
 import cenote
 from builders.file_servers import FileServer
-from cenote.operations.support.events import Column, DatasetInfo, Events
-from cenote.plugins import registry
-from cenote.plugins.kinds import PluginKind
+from cenote.analysis.operations.support.events import Column, DatasetInfo, Events
+from cenote.language.plugins import registry
+from cenote.language.plugins.kinds import PluginKind
 
 from .conftest import Desk
 
@@ -183,7 +183,7 @@ def test_a_file_that_is_replaced_while_it_is_read_is_noticed(
     desk: Desk, meddled: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The stamp was right when reading began."""
-    from cenote.sources.csv import CsvSource
+    from cenote.analysis.sources.csv import CsvSource
 
     flow = meddled("csv")
     read = CsvSource.read_placed
@@ -207,7 +207,7 @@ def test_a_source_whose_stamps_are_its_own_is_believed(desk: Desk, monkeypatch: 
         """
         from typing import ClassVar
         import numpy as np
-        from cenote.sources.interface import ColumnInfo, FileInfo, Source
+        from cenote.analysis.sources.interface import ColumnInfo, FileInfo, Source
 
         class Ones(Source):
             "Reads ones."

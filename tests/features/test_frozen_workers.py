@@ -10,9 +10,9 @@ import pytest
 
 import cenote
 from cenote.engine.messages import AnyEvent, TaskStarted, WorkerAnswers, WorkerJoined, WorkerLost, WorkerSilent
-from cenote.runs.explain import explain_run, waiting_in_words
-from cenote.runs.journal import read_events
-from cenote.runs.view import RunView
+from cenote.execution.runs.explain import explain_run, waiting_in_words
+from cenote.execution.runs.journal import read_events
+from cenote.execution.runs.view.view import RunView
 
 from .conftest import Desk
 

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import cenote
-from cenote.plan.picture.draw import svg
-from cenote.plan.record import PlanRecord, as_json
+from cenote.planning.picture.draw import svg
+from cenote.planning.record import PlanRecord, as_json
 
 from .conftest import DEEP, Desk
 

@@ -11,8 +11,8 @@ import pytest
 import uproot
 
 import cenote
-from cenote import errors
-from cenote.errors import CenoteError
+from cenote.common import errors
+from cenote.common.errors import CenoteError
 
 from .conftest import Desk
 

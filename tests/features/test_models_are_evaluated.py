@@ -11,7 +11,7 @@ import pytest
 
 import cenote
 from builders.onnx_models import dense, layers
-from cenote import software
+from cenote.common import software
 
 from .conftest import Desk
 
@@ -101,7 +101,7 @@ def test_scores_of_another_onnxruntime_are_computed_again(flow: Path, monkeypatc
     cenote.load(flow).run("out")
     assert ran(cenote.load(flow).run("out")) == set()
     here = software.installed_packages()
-    monkeypatch.setattr("cenote.plan.stages.software.installed_packages", lambda: here | {"onnxruntime": "0.0.1"})
+    monkeypatch.setattr("cenote.planning.stages.columns.installed_packages", lambda: here | {"onnxruntime": "0.0.1"})
     assert ran(cenote.load(flow).run("out")) == {"Score", "Scores"}
 
 

@@ -11,10 +11,10 @@ import pytest
 
 import cenote
 from cenote.engine.messages import TaskReused
-from cenote.runs.journal import read_events
-from cenote.runtime.task_specs import TaskSpecs, make_run_spec
-from cenote.worker.results.store import Store
-from cenote.worker.run_task import TaskRunner
+from cenote.execution.runs.journal import read_events
+from cenote.execution.runtime.task_specs import TaskSpecs, make_run_spec
+from cenote.execution.worker.results.store import Store
+from cenote.execution.worker.run_task import TaskRunner
 
 from .conftest import Desk
 
@@ -26,9 +26,9 @@ OPS = '''
     import awkward as ak
     import numpy as np
     from cenote import modifier, operation
-    from cenote.modifiers.interface import Effect, Modifier
-    from cenote.modifiers.support.measures import Measure
-    from cenote.operations.interface import Result
+    from cenote.analysis.modifiers.interface import Effect, Modifier
+    from cenote.analysis.modifiers.support.measures import Measure
+    from cenote.analysis.operations.interface import Result
 
     HERE = os.environ["MODIFIERS_TEST_LOG"]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import cenote
-from cenote.modifiers.interface import LONGEST_WARNING
-from cenote.modifiers.support.warnings_kept import MOST_OF_TASK
+from cenote.analysis.modifiers.interface import LONGEST_WARNING
+from cenote.analysis.modifiers.support.measures import MOST_OF_TASK
 
 from .conftest import Desk
 

@@ -12,8 +12,8 @@ import hist
 import pytest
 
 import cenote
-from cenote.cli.views.progress.line import ProgressLine
-from cenote.errors import CenoteError
+from cenote.cli.views.progress.live import ProgressLine
+from cenote.common.errors import CenoteError
 
 from .conftest import Desk
 

@@ -26,8 +26,8 @@ OPS = """
     import numpy as np
 
     from cenote import operation
-    from cenote.environments.interface import Environment
-    from cenote.launch import words
+    from cenote.execution.environments.interface import Environment
+    from cenote.execution.launch import words
 
     HERE = Path(__file__).parent
     LONG = 600
@@ -84,7 +84,7 @@ OPS = """
         return {"own": events["MET_pt"] * 2}
 """
 PICTURE = """
-    from cenote.renderers.interface import Renderer
+    from cenote.analysis.renderers.interface import Renderer
 
     class OwnPicture(Renderer):
         "Draws."

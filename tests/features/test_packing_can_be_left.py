@@ -14,9 +14,9 @@ OPS = """
     from dataclasses import replace
     from pathlib import Path
     from typing import ClassVar
-    from cenote.environments.interface import Environment
-    from cenote.launch import words
-    from cenote.packing.progress import PackingStep
+    from cenote.execution.environments.interface import Environment
+    from cenote.execution.launch import words
+    from cenote.execution.packing.archive import PackingStep
 
     HERE = Path(__file__).parent
 

@@ -12,8 +12,8 @@ import pytest
 
 import cenote
 from cenote.engine.messages import RunStarted, TaskDone
-from cenote.plan.plan import MERGE
-from cenote.runs.journal import read_events
+from cenote.execution.runs.journal import read_events
+from cenote.planning.plan import MERGE
 
 from .conftest import Desk
 

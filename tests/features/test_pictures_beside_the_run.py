@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import cenote
-from cenote.plan.plan import Plan, ProductPlan
-from cenote.runtime import publish
+from cenote.execution.runtime import publish
+from cenote.planning.plan import Plan, ProductPlan
 
 from .conftest import Desk
 

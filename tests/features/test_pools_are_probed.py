@@ -9,9 +9,9 @@ from typing import Any
 
 import cenote
 from cenote.cli.main import exit_code_of
-from cenote.plan.probes.cache import ProbeHistory, probe_key
-from cenote.plan.probes.result import Finding, Probed
-from cenote.runs.follow import FollowedRun
+from cenote.execution.runs.follow import FollowedRun
+from cenote.planning.probes.cache import ProbeHistory, probe_key
+from cenote.planning.probes.result import Finding, Probed
 
 from .conftest import Desk
 
@@ -133,7 +133,7 @@ def test_a_plugin_that_nodes_cannot_import_is_a_problem(desk: Desk) -> None:
     set_up(desk)
     only_there = """
     import __main__
-    if __main__.__spec__.name == "cenote.probe.node":
+    if __main__.__spec__.name == "cenote.execution.probe.node":
         import no_such_package
     """
     desk.write("ops.py", OPS + only_there)

@@ -15,7 +15,7 @@ import pytest
 import cenote
 from builders.processes import descendants, is_alive, words_of
 from cenote.engine.messages import TaskDone, TaskFailed, TaskStarted, WorkerJoined, WorkerLost
-from cenote.runs.journal import read_events
+from cenote.execution.runs.journal import read_events
 
 from .conftest import Desk
 
@@ -101,7 +101,7 @@ def no_worker_is_left_behind() -> Iterator[None]:
 def _workers_of(parent: int) -> dict[int, list[str]]:
     """Processes of workers that came from this process and that still live, with their commands."""
     found = {one: words_of(one) for one in descendants(parent) if is_alive(one)}
-    return {one: words for one, words in found.items() if "cenote.backends.dask.worker" in words}
+    return {one: words for one, words in found.items() if "cenote.execution.backends.dask.worker" in words}
 
 
 def workers_per_stage(run: cenote.Run) -> dict[str, set[str]]:

@@ -6,15 +6,14 @@ from pathlib import Path
 
 import cenote
 from builders.file_servers import FileServer
-from cenote.sources.root_tree.fetching import opened_bytes
-from cenote.sources.root_tree.read_ahead import MOST, ReadAhead
+from cenote.analysis.sources.root_tree.fetching import MOST_AHEAD, ReadAhead, opened_bytes
 
 from .conftest import Desk
 
 OPS = """
     import time
     from cenote import operation
-    from cenote.sources.root_tree.read_ahead import AHEAD
+    from cenote.analysis.sources.root_tree.fetching import AHEAD
 
     @operation("custom.look", reads=["MET_pt"], adds=["seen"])
     def look(events):
@@ -84,8 +83,8 @@ def test_what_nobody_comes_for_is_let_go(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(bytes(200))
     with FileServer(tmp_path).serving() as server:
         ahead, url = ReadAhead(), f"{server.url}/a"
-        for start in range(MOST + 3):
+        for start in range(MOST_AHEAD + 3):
             ahead.begin(url, [(start, 10)])
-        assert ahead.coming == MOST
+        assert ahead.coming == MOST_AHEAD
         assert ahead.take(url, [(0, 10)]) is None
-        assert ahead.take(url, [(MOST + 2, 10)]) is not None
+        assert ahead.take(url, [(MOST_AHEAD + 2, 10)]) is not None

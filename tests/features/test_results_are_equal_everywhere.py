@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import cenote
-from cenote.machine import this_machine
+from cenote.common.machine import this_machine
 
 from .conftest import Desk
 

@@ -12,8 +12,8 @@ import pytest
 
 import cenote
 from cenote.engine.messages import TaskDone
-from cenote.runs.journal import read_events
-from cenote.runtime.task_specs import TaskSpecs
+from cenote.execution.runs.journal import read_events
+from cenote.execution.runtime.task_specs import TaskSpecs
 
 from .conftest import Desk
 

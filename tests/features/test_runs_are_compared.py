@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import cenote
-from cenote.runs.folder import RunFolder
-from cenote.runs.ingredients import Ingredients, StageIngredients, write_ingredients
+from cenote.execution.runs.changed.ingredients import Ingredients, StageIngredients, write_ingredients
+from cenote.execution.runs.folder import RunFolder
 
 from .conftest import Desk
 

@@ -14,13 +14,13 @@ import pytest
 
 import cenote
 from builders.processes import descendants, is_alive, words_of
-from cenote.backends.support.process_state import vital_signs
+from cenote.common.errors import CenoteError
+from cenote.common.signals import Interruptions
 from cenote.engine.messages import TaskDone, TaskStarted
-from cenote.errors import CenoteError
-from cenote.runs.driver.socket import open_socket
-from cenote.runs.folder import Pulse, RunFolder, lock_owner, name_socket
-from cenote.runs.journal import read_events
-from cenote.signals import Interruptions
+from cenote.execution.backends.support.outcomes import vital_signs
+from cenote.execution.runs.driver.socket import open_socket
+from cenote.execution.runs.folder import Pulse, RunFolder, lock_owner, name_socket
+from cenote.execution.runs.journal import read_events
 
 from .conftest import PATIENCE, Desk, wait_for
 

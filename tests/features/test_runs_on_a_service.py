@@ -17,13 +17,13 @@ import pytest
 
 import cenote
 from builders.ended_services import end_service
-from cenote.client.connection import Connection, connect
-from cenote.client.home import ServiceHome
-from cenote.client.start import answering
+from cenote.common.errors import CenoteError
 from cenote.engine.messages import TaskStarted, WorkerJoined, WorkerLost
-from cenote.errors import CenoteError
-from cenote.runs.folder import is_locked, lock_owner
-from cenote.runs.journal import read_events, runs_in
+from cenote.execution.runs.folder import is_locked, lock_owner
+from cenote.execution.runs.journal import read_events, runs_in
+from cenote.service.client.connection import Connection, connect
+from cenote.service.client.home import ServiceHome
+from cenote.service.client.start import answering
 
 from .conftest import Desk, wait_for
 

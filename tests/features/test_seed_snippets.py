@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from cenote.language.execution import Amounts
+from cenote.language.plugins import registry
 from cenote.language.read import Checked, read_workflow
 from cenote.language.workflow import Workflow
-from cenote.plugins import registry
 
 SNIPPETS = Path(__file__).parent / "seed_snippets"
 WORKFLOWS = sorted((SNIPPETS / "workflows").glob("*.yaml"))

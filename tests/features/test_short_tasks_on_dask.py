@@ -9,7 +9,7 @@ import pytest
 
 import cenote
 from cenote.engine.messages import TaskDone, TaskStarted
-from cenote.runs.journal import read_events
+from cenote.execution.runs.journal import read_events
 
 from .conftest import Desk
 

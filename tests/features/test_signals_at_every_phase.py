@@ -27,8 +27,8 @@ OPS = """
     from pathlib import Path
     from typing import ClassVar
     from cenote import operation
-    from cenote.renderers.interface import Renderer
-    from cenote.sources.root_tree.source import RootTreeSource
+    from cenote.analysis.renderers.interface import Renderer
+    from cenote.analysis.sources.root_tree.source import RootTreeSource
 
     HERE = Path(__file__).parent
 

@@ -10,8 +10,8 @@ import pytest
 import uproot
 
 import cenote
-from cenote.plugins import registry
-from cenote.plugins.kinds import PluginKind
+from cenote.language.plugins import registry
+from cenote.language.plugins.kinds import PluginKind
 
 from .conftest import Desk
 

@@ -9,9 +9,9 @@ import pytest
 import uproot
 
 import cenote
-from cenote.backends.local import processes
 from cenote.engine.messages import TaskDone, TaskStarted
-from cenote.runs.journal import read_events
+from cenote.execution.backends.local import processes
+from cenote.execution.runs.journal import read_events
 
 from .conftest import Desk
 

@@ -14,7 +14,7 @@ import pytest
 
 import cenote
 from cenote.cli.main import exit_code_of
-from cenote.errors import CenoteError
+from cenote.common.errors import CenoteError
 
 from .conftest import Desk
 

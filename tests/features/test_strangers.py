@@ -24,7 +24,7 @@ from builders.strangers import (
     what_strangers_get,
 )
 from cenote.engine.messages import WorkerJoined, WorkerLost
-from cenote.runs.journal import read_events
+from cenote.execution.runs.journal import read_events
 
 from .conftest import PATIENCE, Desk, wait_for
 

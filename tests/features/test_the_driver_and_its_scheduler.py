@@ -12,8 +12,8 @@ import pytest
 
 import cenote
 from cenote.engine.messages import TaskDone, WorkerLost
-from cenote.runs.journal import read_events
-from cenote.runs.view import RunView
+from cenote.execution.runs.journal import read_events
+from cenote.execution.runs.view.view import RunView
 
 from .conftest import Desk
 

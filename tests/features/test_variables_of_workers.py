@@ -8,9 +8,9 @@ import pytest
 
 import cenote
 from builders.ended_services import end_service
-from cenote.client.connection import connect
-from cenote.client.home import ServiceHome, usual_home
-from cenote.service.profiles import Profiles
+from cenote.service.client.connection import connect
+from cenote.service.client.home import ServiceHome, usual_home
+from cenote.service.server.profiles import Profiles
 
 from .conftest import Desk
 
@@ -30,8 +30,8 @@ from dataclasses import replace
 from typing import ClassVar
 
 from cenote import operation
-from cenote.environments.interface import Environment
-from cenote.launch import words
+from cenote.execution.environments.interface import Environment
+from cenote.execution.launch import words
 
 
 class Here(Environment):

@@ -15,7 +15,7 @@ import uproot
 import yaml
 
 import cenote
-from cenote.worker.compiled_group import CompiledGroup
+from cenote.execution.worker.compiled_group import CompiledGroup
 
 Flow = dict[str, Any]
 HT = {"name": "ht", "type": "regular", "source": "ht", "bins": [40, 0, 400]}

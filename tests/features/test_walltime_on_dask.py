@@ -9,11 +9,11 @@ import pytest
 
 import cenote
 from cenote.engine.messages import ResultLost, TaskFailed, WorkerJoined, WorkerLeaving, WorkerLost, WorkerRequested
-from cenote.plugins import registry
-from cenote.plugins.kinds import PluginKind
-from cenote.runs.journal import read_events
-from cenote.strategies.local.strategy import LocalStrategy
-from cenote.worker.process.lifetime import Lifetime
+from cenote.execution.runs.journal import read_events
+from cenote.execution.strategies.local.strategy import LocalStrategy
+from cenote.execution.worker.process.lifetime import Lifetime
+from cenote.language.plugins import registry
+from cenote.language.plugins.kinds import PluginKind
 
 from .conftest import Desk
 

@@ -15,8 +15,8 @@ import yaml
 import cenote
 from cenote.cli.main import exit_code_of
 from cenote.cli.start import TEMPLATES
+from cenote.language.plugins import registry
 from cenote.language.schema.json_schema import workflow_schema
-from cenote.plugins import registry
 from cenote.testing.muons import write_muons
 
 from .conftest import DEEP

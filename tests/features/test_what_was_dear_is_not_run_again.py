@@ -9,15 +9,15 @@ import pytest
 
 import cenote
 from cenote.engine.messages import TaskDone
-from cenote.plan.plan import Plan, columns_of
-from cenote.runs.folder import RunFolder
-from cenote.runs.journal import read_events
-from cenote.runtime.result_store.place import open_store
-from cenote.runtime.results import Results
-from cenote.runtime.task_specs import make_run_spec
-from cenote.worker.results.bundle import pack
-from cenote.worker.results.store import Store
-from cenote.worker.run_task import TaskRunner
+from cenote.execution.runs.folder import RunFolder
+from cenote.execution.runs.journal import read_events
+from cenote.execution.runtime.result_store.store import open_store
+from cenote.execution.runtime.results import Results
+from cenote.execution.runtime.task_specs import make_run_spec
+from cenote.execution.worker.results.bundle import pack
+from cenote.execution.worker.results.store import Store
+from cenote.execution.worker.run_task import TaskRunner
+from cenote.planning.plan import Plan, columns_of
 
 from .conftest import Desk
 
@@ -27,7 +27,7 @@ OPS = """
     from typing import ClassVar
     import numpy as np
     from cenote import operation
-    from cenote.modifiers.interface import Modifier
+    from cenote.analysis.modifiers.interface import Modifier
 
     def note(stage):
         with Path({folder!r}, stage).open("a") as file:

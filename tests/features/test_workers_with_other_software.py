@@ -7,8 +7,8 @@ import importlib.metadata
 import pytest
 
 import cenote
+from cenote.common.errors import CenoteError
 from cenote.engine.messages import AnyEvent, TaskStarted, Warned, WorkerLost
-from cenote.errors import CenoteError
 
 from .conftest import Desk
 
@@ -16,7 +16,7 @@ PLUGINS = """
 from pathlib import Path
 from typing import ClassVar
 
-from cenote.environments.current import CurrentEnvironment
+from cenote.execution.environments.current import CurrentEnvironment
 
 
 class Other(CurrentEnvironment):

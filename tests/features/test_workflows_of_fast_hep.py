@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import cenote
-from cenote import errors
-from cenote.sources.toy import ToySource
-from cenote.sources.workshop.toy_source import WorkshopToySource
+from cenote.analysis.sources.toy import ToySource
+from cenote.analysis.sources.workshop.toy_source import WorkshopToySource
+from cenote.common import errors
 
 from .conftest import Desk
 

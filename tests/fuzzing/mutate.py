@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from random import Random
 
-from cenote.expressions.functions import FUNCTIONS
+from cenote.analysis.expressions.functions import FUNCTIONS
 
 VALUES = [
     *("", "~", "null", "true", "-1", "0", "1e999", "-.inf", ".nan", "0x" + "F" * 5000, "9" * 5000, "0o777", "1_000"),

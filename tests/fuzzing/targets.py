@@ -14,13 +14,13 @@ from types import FrameType
 import awkward as ak
 import numpy as np
 
+from cenote.analysis.expressions.arrays import Column
+from cenote.analysis.expressions.parser import Expression
+from cenote.analysis.expressions.problems import BadExpressionError, EvaluationError
 from cenote.api import Analysis
 from cenote.cli.start import TEMPLATES, text_files
-from cenote.expressions.arrays import Column
-from cenote.expressions.expression import Expression
-from cenote.expressions.problems import BadExpressionError, EvaluationError
+from cenote.language.plugins import registry
 from cenote.language.read import read_workflow
-from cenote.plugins import registry
 from cenote.testing.muons import write_muons
 from fuzzing.mutate import a_workflow, an_expression
 

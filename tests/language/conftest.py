@@ -8,14 +8,14 @@ from textwrap import dedent
 
 import pytest
 
+from cenote.language.plugins import registry
 from cenote.language.read import Checked, read_workflow
 from cenote.language.workflow import Workflow
-from cenote.plugins import registry
 
 OWN_OPERATIONS = """
 from typing import ClassVar
 
-from cenote.operations.interface import Operation, Result
+from cenote.analysis.operations.interface import Operation, Result
 
 
 class Scale(Operation):

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cenote import errors
-from cenote.errors import Problem
+from cenote.common import errors
+from cenote.common.errors import Problem
 from cenote.language.read import Checked, read_workflow
 
 Read = Callable[..., Checked]

@@ -7,10 +7,10 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from cenote.language.plugins import registry
+from cenote.language.plugins.kinds import PluginKind
 from cenote.language.schema.json_schema import DIALECT, Purpose, workflow_schema
 from cenote.language.yaml.source import parse_yaml
-from cenote.plugins import registry
-from cenote.plugins.kinds import PluginKind
 
 SCHEMA = workflow_schema()
 PURPOSES: tuple[Purpose, ...] = ("workflow", "profile", "site")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from cenote import errors
-from cenote.language.origins import Origin
+from cenote.common import errors
 from cenote.language.read import Checked
+from cenote.language.systematics import Origin
 from cenote.language.workflow import Workflow
 
 Read = Callable[..., Checked]

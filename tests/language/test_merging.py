@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from cenote.language.layers.merge import merge
+from cenote.language.layers.profiles import merge
 from cenote.language.yaml.source import Located
 
 KEYS = st.sampled_from("abcd")

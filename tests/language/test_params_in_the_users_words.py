@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from cenote.language.plugins import registry
+from cenote.language.plugins.kinds import PluginKind
 from cenote.language.read import Checked
-from cenote.plugins import registry
-from cenote.plugins.kinds import PluginKind
 
 Read = Callable[..., Checked]
 
@@ -18,8 +18,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from cenote.operations.interface import Operation, Result
-from cenote.plugins.settings import Settings
+from cenote.analysis.operations.interface import Operation, Result
+from cenote.language.plugins.settings import Settings
 
 
 class Bins(Settings):

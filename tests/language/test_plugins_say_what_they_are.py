@@ -9,16 +9,16 @@ from typing import ClassVar
 
 import pytest
 
-from cenote.backends.interface import Backend, Session, SessionRequest
-from cenote.backends.local.backend import LocalBackend
+from cenote.common.machine import Machine
+from cenote.execution.backends.interface import Backend, Session, SessionRequest
+from cenote.execution.backends.local.backend import LocalBackend
+from cenote.execution.strategies.local.strategy import LocalStrategy
 from cenote.language.availability import unavailable
+from cenote.language.plugins import registry
+from cenote.language.plugins.kinds import PluginKind
 from cenote.language.read import Checked
 from cenote.language.workflow import Workflow
-from cenote.machine import Machine
-from cenote.placement.place import place
-from cenote.plugins import registry
-from cenote.plugins.kinds import PluginKind
-from cenote.strategies.local.strategy import LocalStrategy
+from cenote.planning.placement.place import place
 
 Load = Callable[..., Workflow]
 AFTER = "\nanalysis: {stages: []}"
@@ -89,7 +89,7 @@ def test_checking_a_file_imports_only_the_strategies_that_it_names() -> None:
         from cenote.language.read import read_workflow
         from pathlib import Path
         assert read_workflow(Path('flow.yaml'), content=sys.stdin.buffer.read()).problems == ()
-        loaded = [name for name in sys.modules if name.startswith(("cenote.strategies.slurm", "distributed", "dask"))]
+        loaded = [name for name in sys.modules if name.startswith(("cenote.execution.strategies.slurm", "distributed", "dask"))]
         sys.exit(str(loaded) if loaded else 0)"""
     text = "execution: {strategy: htcondor}" + AFTER
     done = subprocess.run([sys.executable, "-c", code], input=text, text=True, check=False, timeout=60)

@@ -341,13 +341,13 @@ def test_several_pictures_may_hang_on_one_stage(workflow: Load) -> None:
 def test_plugins_say_where_they_came_from(workflow: Load) -> None:
     text = """
         plugins: [own_operations.py]
-        registry: {operations: {custom.other: {impl: "cenote.operations.hep.hist.operation:Hist"}}}
+        registry: {operations: {custom.other: {impl: "cenote.analysis.operations.hep.hist.operation:Hist"}}}
         analysis: {stages: [{id: a, op: custom.other}]}
     """
     own, other = workflow(text).plugins
     assert own.target.endswith("/own_operations.py")
     assert (other.target, other.kind, other.name) == (
-        "cenote.operations.hep.hist.operation:Hist",
+        "cenote.analysis.operations.hep.hist.operation:Hist",
         "operation",
         "custom.other",
     )

@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
-from cenote import errors
+from cenote.analysis.operations.interface import Operation
+from cenote.common import errors
 from cenote.language.availability import unavailable
+from cenote.language.plugins import registry
+from cenote.language.plugins.kinds import PLANNED, PluginKind
 from cenote.language.schema.json_schema import language_schema
 from cenote.language.workflow import Workflow
-from cenote.operations.interface import Operation
-from cenote.plugins import registry
-from cenote.plugins.kinds import PLANNED, PluginKind
 
 Load = Callable[..., Workflow]
 AFTER = "\nanalysis: {stages: []}"

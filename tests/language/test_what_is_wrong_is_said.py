@@ -10,8 +10,8 @@ from textwrap import dedent
 import pytest
 
 import cenote
-from cenote import errors
-from cenote.errors import ErrorKind, Place
+from cenote.common import errors
+from cenote.common.errors import ErrorKind, Place
 from cenote.language.read import Checked
 
 Read = Callable[..., Checked]

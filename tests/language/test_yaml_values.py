@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders.counted_calls import calls_made
-from cenote.errors import Place
+from cenote.common.errors import Place
 from cenote.language.yaml.source import parse_yaml, plain_value
 
 

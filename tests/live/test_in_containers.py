@@ -12,7 +12,7 @@ import pytest
 import cenote
 from builders.conda_prefix import worker_prefix
 from builders.machine_cache import made_once
-from cenote.environments.support.present import USE
+from cenote.execution.environments.support.packed import USE
 from cenote.testing.muons import write_muons
 
 from .conftest import ROOT, cannot_run

@@ -16,14 +16,13 @@ import pytest
 
 import cenote
 from builders.tcp_relay import relayed
-from cenote.client.access_records import CreatedToken, NewToken
-from cenote.client.connection import Connection, connect
-from cenote.client.home import ServiceHome, usual_home
-from cenote.client.line import Line
-from cenote.client.records import NewTask, QueuedTaskRecord, ServiceRecord
-from cenote.client.start import stop_service
-from cenote.client.task_handle import TaskHandle
-from cenote.service.page.policies import PAGE_POLICY
+from cenote.service.client.connection import Connection, connect
+from cenote.service.client.home import ServiceHome, usual_home
+from cenote.service.client.line import Line
+from cenote.service.client.records import CreatedToken, NewTask, NewToken, QueuedTaskRecord, ServiceRecord
+from cenote.service.client.start import stop_service
+from cenote.service.client.task_flows import TaskHandle
+from cenote.service.page.routes import PAGE_POLICY
 from cenote.testing.muons import write_muons
 
 from .chromium import a_browser

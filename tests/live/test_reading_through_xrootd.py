@@ -16,7 +16,7 @@ import pytest
 import uproot
 
 import cenote
-from cenote.sources.root_tree.source import RootTreeSource
+from cenote.analysis.sources.root_tree.source import RootTreeSource
 from cenote.testing.muons import write_muons
 
 from .conftest import free_port

@@ -12,7 +12,7 @@ import pytest
 
 import cenote
 from builders.credentials import GridAuthority, TokenIssuer, write_token
-from cenote.errors import CenoteError
+from cenote.common.errors import CenoteError
 from cenote.testing.muons import write_muons
 
 from .storage_servers import ProtectedStorage, protected_storage, redirecting_server
@@ -146,7 +146,7 @@ def address(request: pytest.FixtureRequest, storage: ProtectedStorage) -> Iterat
 SESSIONS = """
 import sys
 from pathlib import Path
-from cenote.sources.root_tree import RootTreeSource
+from cenote.analysis.sources.root_tree import RootTreeSource
 
 address, mine, new = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
 source = RootTreeSource()

@@ -7,11 +7,11 @@ from typing import ClassVar
 
 import pytest
 
-from cenote.modifiers.interface import Modifier, StageCall
-from cenote.operations.interface import Operation, Result
-from cenote.operations.support.events import Events
+from cenote.analysis.modifiers.interface import Modifier, StageCall
+from cenote.analysis.operations.interface import Operation, Result
+from cenote.analysis.operations.support.events import Events
+from cenote.execution.worker.modified import run_modified
 from cenote.testing.sample_events import sample_events
-from cenote.worker.modified import run_modified
 
 
 class Stage(Operation):

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from cenote import kernel, operation
-from cenote.modifiers.cuda.jit import Jit
-from cenote.modifiers.interface import StageCall
-from cenote.operations.define import Define
-from cenote.operations.interface import Operation
-from cenote.operations.support.events import Events
+from cenote.analysis.modifiers.cuda.jit import Jit
+from cenote.analysis.modifiers.interface import StageCall
+from cenote.analysis.operations.define import Define
+from cenote.analysis.operations.interface import Operation
+from cenote.analysis.operations.support.events import Events
+from cenote.execution.worker.modified import run_modified
 from cenote.testing.sample_events import same_column, sample_events
-from cenote.worker.modified import run_modified
 
 
 def own(code: Callable[..., Any], *, reads: list[str], kernels: dict[str, Any], **params: Any) -> Operation:

@@ -17,17 +17,17 @@ import numpy as np
 import pytest
 
 from cenote import kernel, operation
-from cenote.errors import CenoteError
-from cenote.modifiers.cuda.jit import Jit
-from cenote.modifiers.interface import StageCall
-from cenote.modifiers.support import cuda_kernels
-from cenote.modifiers.support.cuda_kernels import Cuda, exact_arithmetic, find_cuda, kernel_function
-from cenote.modifiers.support.devices import SIMULATOR, NoDevice
-from cenote.operations.define import Define
-from cenote.operations.support.kernels import Kernel
+from cenote.analysis.modifiers.cuda.jit import Jit
+from cenote.analysis.modifiers.interface import StageCall
+from cenote.analysis.modifiers.support import cuda_kernels
+from cenote.analysis.modifiers.support.cuda_kernels import Cuda, exact_arithmetic, find_cuda, kernel_function
+from cenote.analysis.modifiers.support.devices import SIMULATOR, NoDevice
+from cenote.analysis.operations.define import Define
+from cenote.analysis.operations.support.kernels import Kernel
+from cenote.common.errors import CenoteError
+from cenote.execution.worker.failure import ModifierFailure
+from cenote.execution.worker.modified import run_modified
 from cenote.testing.sample_events import sample_events
-from cenote.worker.failure import ModifierFailure
-from cenote.worker.modified import run_modified
 
 HERE = Path(__file__).parent
 DOUBLE = Define(variables={"twice": "2 * MET_pt"})

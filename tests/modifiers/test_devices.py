@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cenote.modifiers.support.devices import Device, NoDevice, find_device
+from cenote.analysis.modifiers.support.devices import Device, NoDevice, find_device
 from cenote.testing.contracts import DeviceContract
 from cenote.testing.stand_in_device import StandInDevice
 
@@ -24,7 +24,7 @@ class TestCuda(DeviceContract):
 
 
 def test_no_gpu_is_explained_by_what_hides_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    from cenote.modifiers.support import devices
+    from cenote.analysis.modifiers.support import devices
 
     monkeypatch.delenv(devices.SIMULATOR, raising=False)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")

@@ -9,10 +9,10 @@ import awkward as ak
 import numpy as np
 import pytest
 
-from cenote.modifiers.diagnostics import Diagnostics
-from cenote.modifiers.support.column_facts import LONGEST_TYPE, facts_by_name, facts_of
-from cenote.operations.interface import Result
-from cenote.operations.support.events import Events
+from cenote.analysis.modifiers.diagnostics import Diagnostics
+from cenote.analysis.modifiers.support.column_facts import LONGEST_TYPE, facts_by_name, facts_of
+from cenote.analysis.operations.interface import Result
+from cenote.analysis.operations.support.events import Events
 
 from .conftest import Around
 

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 
 from cenote import operation
-from cenote.errors import CenoteError
-from cenote.modifiers.gpu.preload import DeviceMemoryError, Preload
-from cenote.modifiers.interface import Following, StageCall
-from cenote.modifiers.support.devices import NoDevice, using
-from cenote.operations.define import Define
-from cenote.operations.interface import Operation, Result
-from cenote.operations.support.events import Events
+from cenote.analysis.modifiers.gpu.preload import DeviceMemoryError, Preload
+from cenote.analysis.modifiers.interface import Following, StageCall
+from cenote.analysis.modifiers.support.devices import NoDevice, using
+from cenote.analysis.operations.define import Define
+from cenote.analysis.operations.interface import Operation, Result
+from cenote.analysis.operations.support.events import Events
+from cenote.common.errors import CenoteError
+from cenote.execution.worker.failure import ModifierFailure
+from cenote.execution.worker.modified import run_modified
 from cenote.testing.sample_events import same_column, sample_events
 from cenote.testing.stand_in_device import DeviceArray, StandInDevice
-from cenote.worker.failure import ModifierFailure
-from cenote.worker.modified import run_modified
 
 
 @pytest.fixture

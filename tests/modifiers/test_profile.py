@@ -12,13 +12,12 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from cenote.modifiers.interface import FinishedRun
-from cenote.modifiers.profile import Profile
-from cenote.modifiers.profile.flame_graph import flame_graph
-from cenote.modifiers.profile.flames import read_folded
-from cenote.modifiers.support.measures import MeasuredStage
-from cenote.operations.interface import Result
-from cenote.operations.support.events import Events
+from cenote.analysis.modifiers.interface import FinishedRun
+from cenote.analysis.modifiers.profile import Profile
+from cenote.analysis.modifiers.profile.flames import flame_graph, read_folded
+from cenote.analysis.modifiers.support.measures import MeasuredStage
+from cenote.analysis.operations.interface import Result
+from cenote.analysis.operations.support.events import Events
 
 from .conftest import Around
 

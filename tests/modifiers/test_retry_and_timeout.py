@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from cenote.modifiers.retry import LONGEST_WAIT, Retry
-from cenote.modifiers.timeout import Timeout
-from cenote.operations.interface import Result
-from cenote.operations.support.events import Events
+from cenote.analysis.modifiers.retry import LONGEST_WAIT, Retry
+from cenote.analysis.modifiers.timeout import Timeout
+from cenote.analysis.operations.interface import Result
+from cenote.analysis.operations.support.events import Events
 
 from .conftest import Around
 

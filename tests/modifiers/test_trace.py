@@ -8,8 +8,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from cenote.modifiers.interface import FinishedRun, RanTask
-from cenote.modifiers.trace import FILE, Trace, chrome_trace
+from cenote.analysis.modifiers.interface import FinishedRun, RanTask
+from cenote.analysis.modifiers.trace import FILE, Trace, chrome_trace
 
 from .conftest import Around
 

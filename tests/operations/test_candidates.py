@@ -10,16 +10,16 @@ import pytest
 import vector
 from pydantic import ValidationError
 
-from cenote import errors
-from cenote.errors import CenoteError
-from cenote.operations.hep.build_lepton_met_candidate import BuildLeptonMetCandidate
-from cenote.operations.hep.build_pairs import BuildPairs
-from cenote.operations.hep.build_recoil import BuildRecoil
-from cenote.operations.hep.choose import Choose
-from cenote.operations.hep.clean import Clean
-from cenote.operations.hep.weights.pdf_envelope import PdfEnvelope
-from cenote.operations.interface import Operation
-from cenote.operations.support.events import DatasetInfo, Events
+from cenote.analysis.operations.hep.build_lepton_met_candidate import BuildLeptonMetCandidate
+from cenote.analysis.operations.hep.build_pairs import BuildPairs
+from cenote.analysis.operations.hep.build_recoil import BuildRecoil
+from cenote.analysis.operations.hep.choose import Choose
+from cenote.analysis.operations.hep.clean import Clean
+from cenote.analysis.operations.hep.weights.pdf_envelope import PdfEnvelope
+from cenote.analysis.operations.interface import Operation
+from cenote.analysis.operations.support.events import DatasetInfo, Events
+from cenote.common import errors
+from cenote.common.errors import CenoteError
 
 vector.register_awkward()
 

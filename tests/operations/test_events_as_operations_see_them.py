@@ -6,7 +6,7 @@ import awkward as ak
 import numpy as np
 import pytest
 
-from cenote.operations.support.events import DatasetInfo, Events, flat
+from cenote.analysis.operations.support.events import DatasetInfo, Events, flat
 
 
 def three_events() -> Events:

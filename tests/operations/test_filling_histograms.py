@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from cenote.expressions.problems import EvaluationError
-from cenote.operations.hep.hist.operation import Hist
-from cenote.operations.support.events import DatasetInfo, Events
-from cenote.products.histogram import HistogramProduct
+from cenote.analysis.expressions.problems import EvaluationError
+from cenote.analysis.operations.hep.hist.operation import Hist
+from cenote.analysis.operations.support.events import DatasetInfo, Events
+from cenote.analysis.products.histogram import HistogramProduct
 
 MC, DATA = DatasetInfo("dy", "mc", group="Z"), DatasetInfo("data", "data")
 

@@ -13,9 +13,9 @@ from onnx import TensorProto, helper
 
 from builders.onnx_models import by_numpy, dense, function, layers, model
 from cenote import Events, OnnxModel
-from cenote.errors import CenoteError
-from cenote.operations.hep.inference import Inference
-from cenote.operations.support.events import DatasetInfo
+from cenote.analysis.operations.hep.inference import Inference
+from cenote.analysis.operations.support.events import DatasetInfo
+from cenote.common.errors import CenoteError
 from cenote.testing.stand_in_device import StandInDevice
 
 NET = layers(3, 16, 1)

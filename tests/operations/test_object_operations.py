@@ -12,11 +12,11 @@ import vector
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cenote import errors
-from cenote.expressions.problems import EvaluationError
-from cenote.operations.hep.di_object_mass import DiObjectMass
-from cenote.operations.hep.select_objects import SelectObjects
-from cenote.operations.support.events import DatasetInfo, Events
+from cenote.analysis.expressions.problems import EvaluationError
+from cenote.analysis.operations.hep.di_object_mass import DiObjectMass
+from cenote.analysis.operations.hep.select_objects import SelectObjects
+from cenote.analysis.operations.support.events import DatasetInfo, Events
+from cenote.common import errors
 
 
 def muon_events(seed: int = 1, size: int = 40) -> Events:

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from cenote import errors
-from cenote.operations.interface import Scope
-from cenote.operations.support.custom import CustomOperation, operation
-from cenote.operations.support.events import DatasetInfo, Events
-from cenote.plugins import registry
-from cenote.plugins.kinds import PluginKind
+from cenote.analysis.operations.interface import Scope
+from cenote.analysis.operations.support.custom import CustomOperation, operation
+from cenote.analysis.operations.support.events import DatasetInfo, Events
+from cenote.common import errors
+from cenote.language.plugins import registry
+from cenote.language.plugins.kinds import PluginKind
 
 
 def three_events() -> Events:
@@ -226,7 +226,7 @@ def _own_registry() -> Iterator[None]:
 @pytest.mark.usefixtures("_own_registry")
 def test_a_plugin_file_brings_operations_and_its_text_is_their_fingerprint(tmp_path: Path) -> None:
     text = (
-        "from cenote.operations.support.custom import operation\n\n"
+        "from cenote.analysis.operations.support.custom import operation\n\n"
         "@operation('custom.mine', reads=['x'], adds=['y'])\n"
         "def mine(events, *, k=1):\n    return {'y': events['x'] * k}\n"
     )

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from builders.compiled_stages import Stage, compiled, events_of, ordinary
-from cenote.operations.hep.hist.axis import Axis
-from cenote.operations.support.regular_bins import guess_is_near, regular_edges
+from cenote.analysis.operations.hep.hist.axis import Axis
+from cenote.analysis.operations.support.lookup import guess_is_near, regular_edges
 
 Cut = tuple[int, float, float]
 

@@ -12,15 +12,15 @@ import pytest
 import uproot
 
 import cenote
-from cenote import errors
-from cenote.errors import CenoteError
-from cenote.operations.aggregate import Aggregate
-from cenote.operations.cms.match_l1t_jets import MatchL1tJets
-from cenote.operations.explode import Explode
-from cenote.operations.hep.align_schema import AlignSchema
-from cenote.operations.hep.project_fields import ProjectFields
-from cenote.operations.support.events import DatasetInfo, Events
-from cenote.products.table import Table
+from cenote.analysis.operations.aggregate import Aggregate
+from cenote.analysis.operations.cms.match_l1t_jets import MatchL1tJets
+from cenote.analysis.operations.explode import Explode
+from cenote.analysis.operations.hep.align_schema import AlignSchema
+from cenote.analysis.operations.hep.project_fields import ProjectFields
+from cenote.analysis.operations.support.events import DatasetInfo, Events
+from cenote.analysis.products.table import Table
+from cenote.common import errors
+from cenote.common.errors import CenoteError
 from cenote.testing.muons import write_muons
 from cenote.testing.sample_events import sample_events
 

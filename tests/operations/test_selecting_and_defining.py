@@ -10,17 +10,17 @@ import pytest
 from pydantic import ValidationError
 
 from builders.compiled_stages import Stage, assert_same, compiled, events_of, ordinary
-from cenote import errors
-from cenote.expressions.problems import EvaluationError
-from cenote.operations.define import Define
-from cenote.operations.filter import Filter
-from cenote.operations.hep.define import HepDefine
-from cenote.operations.hep.select import Select
-from cenote.operations.hep.selection.cutflow import SelectionCutflow
-from cenote.operations.hep.selection.flag import Flag
-from cenote.operations.interface import Operation
-from cenote.operations.project import Project
-from cenote.operations.support.events import DatasetInfo, Events
+from cenote.analysis.expressions.problems import EvaluationError
+from cenote.analysis.operations.define import Define
+from cenote.analysis.operations.filter import Filter
+from cenote.analysis.operations.hep.define import HepDefine
+from cenote.analysis.operations.hep.select import Select
+from cenote.analysis.operations.hep.selection.cutflow import SelectionCutflow
+from cenote.analysis.operations.hep.selection.flag import Flag
+from cenote.analysis.operations.interface import Operation
+from cenote.analysis.operations.project import Project
+from cenote.analysis.operations.support.events import DatasetInfo, Events
+from cenote.common import errors
 
 
 def four_events(dataset: str = "dy") -> Events:

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from cenote.operations.interface import Operation
-from cenote.operations.support.unseen import LooksUnnamedError, Unseen
-from cenote.plugins import own_files, registry
-from cenote.plugins.kinds import PluginKind
+from cenote.analysis.operations.interface import Operation
+from cenote.analysis.operations.support.own_code import LooksUnnamedError, Unseen
+from cenote.language.plugins import own_files, registry
+from cenote.language.plugins.kinds import PluginKind
 from cenote.testing.sample_events import sample_events
 
 WHOLE = {"dataset", "datasets", "constants"}
@@ -88,7 +88,9 @@ def test_a_module_beside_it_counts(tmp_path: Path) -> None:
     assert seen_by(made) == {"dataset"}
 
 
-@pytest.mark.parametrize("above", ["from cenote.operations.support.evaluation import evaluate", "import cenote.api"])
+@pytest.mark.parametrize(
+    "above", ["from cenote.analysis.operations.support.evaluation import evaluate", "import cenote.api"]
+)
 def test_beside_functions_from_within_cenote_everything_counts(tmp_path: Path, above: str) -> None:
     assert seen_by(an_operation(tmp_path, 'return {"found": events["MET"]}', above=above)) == WHOLE
 

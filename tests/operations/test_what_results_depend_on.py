@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
+from cenote.analysis.operations.define import Define
+from cenote.analysis.operations.hep.choose import Choose
+from cenote.analysis.operations.hep.correctionlib import Correctionlib
+from cenote.analysis.operations.hep.hist.operation import Hist
+from cenote.analysis.operations.hep.selection.cutflow import SelectionCutflow
+from cenote.analysis.operations.interface import Operation, Result
+from cenote.analysis.operations.support.events import DatasetInfo, Events
+from cenote.analysis.operations.support.varied import VariedOperation, as_varied
+from cenote.analysis.products.cutflow import CutflowProduct
+from cenote.analysis.products.histogram import HistogramProduct
 from cenote.language.systematics import Fillings, Shift, Varied, twin_name
-from cenote.operations.define import Define
-from cenote.operations.hep.choose import Choose
-from cenote.operations.hep.correctionlib import Correctionlib
-from cenote.operations.hep.hist.operation import Hist
-from cenote.operations.hep.selection.cutflow import SelectionCutflow
-from cenote.operations.interface import Operation, Result
-from cenote.operations.support.events import DatasetInfo, Events
-from cenote.operations.support.varied import VariedOperation, as_varied
-from cenote.plan.fingerprint import digest_of
-from cenote.products.cutflow import CutflowProduct
-from cenote.products.histogram import HistogramProduct
+from cenote.planning.fingerprint import digest_of
 from cenote.testing.sample_events import sample_events
 
 MC, DATA = DatasetInfo("dy", "mc"), DatasetInfo("data", "data")

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from builders.unpacked import unpack
-from cenote.errors import CenoteError
-from cenote.machine import Machine
-from cenote.packing.archive import Compression
-from cenote.packing.progress import PackingStep, unheard
-from cenote.packing.write import Member, write_archive
+from cenote.common.errors import CenoteError
+from cenote.common.machine import Machine
+from cenote.execution.packing.archive import Compression, PackingStep, unheard
+from cenote.execution.packing.write import Member, write_archive
 
 MEMBERS = [
     Member("bin"),
@@ -39,7 +38,7 @@ def test_on_how_many_cores_it_was_compressed_does_not_matter(tmp_path: Path, mon
     content = [Member("file", b"".join(f"line {number}\n".encode() for number in range(300_000)))]
     found = set()
     for cpus in (1, 3):
-        monkeypatch.setattr("cenote.packing.write.this_machine", lambda cpus=cpus: Machine(cpus, 0))
+        monkeypatch.setattr("cenote.execution.packing.write.this_machine", lambda cpus=cpus: Machine(cpus, 0))
         found.add(write_archive(tmp_path / f"{cpus}", content, "zstd", unheard, total=0))
     assert len(found) == 1
 

@@ -10,10 +10,17 @@ import pytest
 
 import cenote
 from builders.unpacked import unpack
-from cenote.packing.code import CodeProject, code_content, editable_projects, needed_code, own_project, pack_code
-from cenote.packing.progress import unheard
-from cenote.packing.software import Software
-from cenote.packing.write import Written
+from cenote.execution.packing.archive import unheard
+from cenote.execution.packing.code import (
+    CodeProject,
+    code_content,
+    editable_projects,
+    needed_code,
+    own_project,
+    pack_code,
+)
+from cenote.execution.packing.software import Software
+from cenote.execution.packing.write import Written
 
 
 @pytest.fixture

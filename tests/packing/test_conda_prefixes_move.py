@@ -15,12 +15,12 @@ import pytest
 from builders.conda_channel import small_channel
 from builders.conda_prefix import conda_prefix
 from builders.unpacked import move_to, unpack
-from cenote.errors import CenoteError
-from cenote.packing.prefixes.pack import pack_prefix
-from cenote.packing.prefixes.prefix import PLACEHOLDER, FilledPrefix
-from cenote.packing.progress import PackingStep, unheard
-from cenote.packing.software import software_of
-from cenote.packing.write import Written
+from cenote.common.errors import CenoteError
+from cenote.execution.packing.archive import PackingStep, unheard
+from cenote.execution.packing.prefixes.library_paths import PLACEHOLDER, FilledPrefix
+from cenote.execution.packing.prefixes.pack import pack_prefix
+from cenote.execution.packing.software import software_of
+from cenote.execution.packing.write import Written
 
 ODD_NAME = os.fsdecode(b"caf\xe9 'n' $x\n.txt")
 """Which is not even UTF-8."""

@@ -11,10 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cenote.packing.prefixes.library_paths import with_own_places
-from cenote.packing.prefixes.placeholder import NoRoomError, PrefixPaths
-from cenote.packing.prefixes.prefix import PLACEHOLDER
-from cenote.packing.prefixes.relocate import relocated
+from cenote.execution.packing.prefixes.library_paths import PLACEHOLDER, NoRoomError, PrefixPaths, with_own_places
+from cenote.execution.packing.prefixes.relocate import relocated
 
 PREFIX = "/home/me/env"
 HERE, HOLDER = PREFIX.encode(), PLACEHOLDER.encode()

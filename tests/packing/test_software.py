@@ -8,7 +8,7 @@ import pytest
 
 from builders.small_prefixes import small_conda_prefix
 from builders.virtual_environments import make_venv
-from cenote.packing.software import software_of, this_platform
+from cenote.execution.packing.software import software_of, this_platform
 
 
 def test_conda_and_others_may_have_installed_packages(tmp_path: Path) -> None:

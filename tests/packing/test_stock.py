@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from cenote.errors import CenoteError
-from cenote.packing.progress import PackingStep, unheard
-from cenote.packing.software import Software
-from cenote.packing.stock import Packed, Stock, StockRecord, Wanted
-from cenote.packing.write import Member, write_archive
+from cenote.common.errors import CenoteError
+from cenote.execution.packing.archive import PackingStep, unheard
+from cenote.execution.packing.software import Software
+from cenote.execution.packing.stock import Packed, Stock, StockRecord, Wanted
+from cenote.execution.packing.write import Member, write_archive
 
 KEY = Wanted("packed-conda", "content 1", "gzip", "/the/prefix")
 OTHER = Wanted("packed-conda", "content 2", "gzip", "/the/prefix")
@@ -116,8 +116,8 @@ def test_what_a_killed_process_left_is_in_nobodys_way(stock: Stock, tmp_path: Pa
     script = f"""
 import time
 from pathlib import Path
-from cenote.packing.progress import unheard
-from cenote.packing.stock import Stock, Wanted
+from cenote.execution.packing.archive import unheard
+from cenote.execution.packing.stock import Stock, Wanted
 
 def pack(file, staging):
     (staging / "half").write_bytes(bytes(1000))

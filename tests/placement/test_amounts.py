@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cenote.language.execution import Amounts
-from cenote.placement.resources import lacking, share, slots_for
+from cenote.planning.placement.pools import lacking, share, slots_for
 
 GB = 10**9
 

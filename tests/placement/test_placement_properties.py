@@ -8,11 +8,11 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cenote.common.machine import Machine
 from cenote.language.execution import Amounts, DefaultPools, Elastic, Pool
 from cenote.language.workflow import Execution, Requirement, Stage, Workflow
-from cenote.machine import Machine
-from cenote.placement.place import place
-from cenote.placement.pools import Placement, Verdict
+from cenote.planning.placement.place import place
+from cenote.planning.placement.pools import Placement, Verdict
 
 calm = settings(deadline=None)
 """Without a time limit per example: a busy machine is not a bug."""

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from cenote import errors
+from cenote.common import errors
+from cenote.common.machine import Machine
 from cenote.language.execution import Amounts, Elastic, Pool, PoolSize
 from cenote.language.read import read_workflow
 from cenote.language.workflow import Execution, Requirement, Stage, Workflow
-from cenote.machine import Machine
-from cenote.placement.place import place
-from cenote.placement.pools import PlacedPool, Verdict
+from cenote.planning.placement.place import place
+from cenote.planning.placement.pools import PlacedPool, Verdict
 
 GB = 10**9
 NOTHING = Amounts()

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from builders.counted_calls import calls_made
-from cenote import errors
+from cenote.common import errors
+from cenote.common.machine import Machine
 from cenote.language.execution import Amounts, DefaultPools, Elastic, Pool
-from cenote.language.origins import Origin
+from cenote.language.systematics import Origin
 from cenote.language.workflow import Execution, Requirement, Stage, Workflow
-from cenote.machine import Machine
-from cenote.placement.place import place
-from cenote.placement.pools import Placement, Verdict
+from cenote.planning.placement.place import place
+from cenote.planning.placement.pools import Placement, Verdict
 
 GB = 10**9
 NOTHING = Amounts()

@@ -10,8 +10,8 @@ import pytest
 
 import cenote
 from builders.root_files import Branch, LeafOfBytes, flat, lorentz_vector, objects, write_root_file
-from cenote import errors
-from cenote.errors import CenoteError, Problem
+from cenote.common import errors
+from cenote.common.errors import CenoteError, Problem
 
 BRANCHES = [
     flat("a.b", "i4", [1, 2, 3]),

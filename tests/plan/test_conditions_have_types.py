@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import cenote
-from cenote.plan.inputs.sample_columns import sample_column
+from cenote.planning.stages.condition_types import sample_column
 
 COLUMNS = {
     "n": pa.array([1, 2], pa.int32()),

@@ -16,7 +16,7 @@ from builders.studies.mutants import UNCHANGED, Asked, asking, mutants
 from builders.studies.study import Study
 from builders.studies.whole_study import CHANGES, whole_study, write_whole_pool
 from cenote.api import Run
-from cenote.plan import identity
+from cenote.planning import identity
 
 SPARED = {
     "code_of: os.path.relpath(file.path, workflow.folder)": "own code that goes through files finds them by name",

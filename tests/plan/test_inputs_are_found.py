@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from cenote import errors
-from cenote.errors import Problem
+from cenote.common import errors
+from cenote.common.errors import Problem
 from cenote.language.workflow import Dataset
-from cenote.plan.inputs.expand import expand_files
+from cenote.planning.inputs.expand import expand_files
 
 
 @pytest.fixture

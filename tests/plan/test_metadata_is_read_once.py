@@ -11,17 +11,16 @@ import numpy as np
 import pytest
 from pydantic import PrivateAttr
 
-from cenote import errors
-from cenote.cache_file import cache_folder
-from cenote.errors import Problem, error
-from cenote.operations.support.events import Column, DatasetInfo, Events
-from cenote.plan.inputs import metadata
-from cenote.plan.inputs.metadata import FileAnswer, describe_all
-from cenote.plan.inputs.metadata_cache import MetadataCache
-from cenote.plan.inputs.packed_columns import PackedColumns, Packer, one_of_each_schema
-from cenote.sinks.root_tree import RootTreeSink
-from cenote.sources.interface import ColumnInfo, FileInfo, Source
-from cenote.sources.root_tree.source import RootTreeSource
+from cenote.analysis.operations.support.events import Column, DatasetInfo, Events
+from cenote.analysis.sinks.root_tree import RootTreeSink
+from cenote.analysis.sources.interface import ColumnInfo, FileInfo, Source
+from cenote.analysis.sources.root_tree.source import RootTreeSource
+from cenote.common import errors
+from cenote.common.cache_file import cache_folder
+from cenote.common.errors import Problem, error
+from cenote.planning.inputs import metadata
+from cenote.planning.inputs.metadata import FileAnswer, describe_all
+from cenote.planning.inputs.metadata_cache import MetadataCache, PackedColumns, Packer, one_of_each_schema
 
 
 class Counting(Source):
@@ -168,7 +167,7 @@ def test_a_broken_cache_is_replaced(tmp_path: Path, cache: MetadataCache, conten
 
 
 def test_a_locked_cache_is_done_without(tmp_path: Path, cache: MetadataCache, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cenote.cache_file._PATIENCE", 0.01)
+    monkeypatch.setattr("cenote.common.cache_file._PATIENCE", 0.01)
     urls = files(tmp_path, "x", "y")
     ask(Counting(), urls[:1], cache)
     (database,) = (tmp_path / "cache").iterdir()

@@ -8,10 +8,10 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cenote import errors
-from cenote.plan.partitions import MOST_BYTES, MOST_EVENTS, TARGET_EVENTS, make_partitions, missing_columns
-from cenote.plan.plan import Partition
-from cenote.sources.interface import ColumnInfo, FileInfo
+from cenote.analysis.sources.interface import ColumnInfo, FileInfo
+from cenote.common import errors
+from cenote.planning.plan import Partition
+from cenote.planning.tasks.partitions import MOST_BYTES, MOST_EVENTS, TARGET_EVENTS, make_partitions, missing_columns
 
 
 def a_file(

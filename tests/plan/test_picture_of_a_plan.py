@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 
 from builders.stage_graphs import StageSketch, plan_of
 from cenote.language.execution import Amounts, Pool
-from cenote.plan.picture.cards import MOST_SEGMENTS, sketch
-from cenote.plan.picture.draw import dot, mermaid, svg
-from cenote.plan.picture.layers import arrange
-from cenote.plan.picture.scene import compose
-from cenote.plan.picture.shapes import Box, Words
-from cenote.plan.plan import Plan
+from cenote.planning.picture.cards import MOST_SEGMENTS, sketch
+from cenote.planning.picture.draw import dot, mermaid, svg
+from cenote.planning.picture.layers import Box, Words, arrange
+from cenote.planning.picture.scene import compose
+from cenote.planning.plan import Plan
 
 GB = 10**9
 POOLS = (

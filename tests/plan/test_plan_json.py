@@ -6,11 +6,11 @@ import json
 from typing import Any
 
 from builders.stage_graphs import StageSketch, plan_of
-from cenote.errors import Place
+from cenote.common.errors import Place
 from cenote.language.execution import Amounts, Elastic, Pool
-from cenote.language.origins import KeyPath, Origin
-from cenote.plan.plan import Plan
-from cenote.plan.record import PlanRecord, as_json
+from cenote.language.systematics import KeyPath, Origin
+from cenote.planning.plan import Plan
+from cenote.planning.record import PlanRecord, as_json
 
 GB = 10**9
 POOLS = (

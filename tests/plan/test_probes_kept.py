@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from cenote.plan.probes.cache import ProbeHistory, as_seen_by
-from cenote.plan.probes.result import Finding, Probed, ProbeVerdict, in_a_sentence, worst
-from cenote.plan.record import ProbeRecord, as_json
-from cenote.text import format_age
+from cenote.common.text import format_age
+from cenote.planning.probes.cache import ProbeHistory, as_seen_by
+from cenote.planning.probes.result import Finding, Probed, ProbeVerdict, in_a_sentence, worst
+from cenote.planning.record import ProbeRecord, as_json
 
 BAD = Finding("network", "problem", "does not reach the driver", hint="open the port", lines=("a", "b"))
 ODD = Finding("memory", "warning", "1 GB seen, 2 GB promised")

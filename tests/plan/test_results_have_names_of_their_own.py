@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import cenote
-from cenote import errors
 from cenote.api import CheckResult
+from cenote.common import errors
 
 AXES = {"axes": [{"name": "x", "source": "MET_pt", "bins": {"nbins": 2, "low": 0, "high": 1}}]}
 CUT = {"op": "hep.selection.cutflow", "params": {"selection": {"All": ["MET_pt > 1"]}}}

@@ -14,15 +14,15 @@ import uproot
 
 import cenote
 from builders.file_servers import FileServer
+from cenote.analysis.sources.interface import FileInfo
+from cenote.analysis.sources.root_tree.source import RootTreeSource
+from cenote.analysis.sources.toy import ToySource
 from cenote.language.workflow import SourceUse
-from cenote.plan.fingerprint import partition_digest
-from cenote.plan.inputs.metadata import describe_all
-from cenote.plan.inputs.metadata_cache import MetadataCache
-from cenote.plan.inputs.same_file import as_asked, version_of
-from cenote.plan.plan import Fill, Partition
-from cenote.sources.interface import FileInfo
-from cenote.sources.root_tree.source import RootTreeSource
-from cenote.sources.toy import ToySource
+from cenote.planning.fingerprint import partition_digest
+from cenote.planning.inputs.digests import as_asked, version_of
+from cenote.planning.inputs.metadata import describe_all
+from cenote.planning.inputs.metadata_cache import MetadataCache
+from cenote.planning.plan import Fill, Partition
 
 FLOW = """
 data: {datasets: [{name: d, files: ["*.root"]}]}

@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 
 from builders.plans import tasks_in
+from cenote.analysis.operations.support.events import DatasetInfo
+from cenote.common.machine import Machine
 from cenote.language.read import read_workflow
 from cenote.language.workflow import Workflow
-from cenote.machine import Machine
-from cenote.operations.support.events import DatasetInfo
-from cenote.placement.place import place
-from cenote.plan.identity import lineages
-from cenote.plan.plan import Partition, Segment, TaskTable
-from cenote.plan.segments import make_segments
-from cenote.plan.stages.columns import column_flow
-from cenote.plan.stages.resolve import Resolved, flavours_of, resolve_stages
-from cenote.plan.tasks import FAN_IN, lay_out
+from cenote.planning.identity import lineages
+from cenote.planning.placement.place import place
+from cenote.planning.plan import Partition, Segment, TaskTable
+from cenote.planning.stages.columns import column_flow
+from cenote.planning.stages.resolve import Resolved, flavours_of, resolve_stages
+from cenote.planning.tasks.segments import make_segments
+from cenote.planning.tasks.tasks import FAN_IN, lay_out
 
 COLUMNS = ("nMuon", "Muon_pt", "Muon_eta", "MET_pt", "HLT", "EventWeight")
 DATA = """

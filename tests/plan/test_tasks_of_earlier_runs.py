@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from cenote.plan.forecast import task_history as history
-from cenote.plan.forecast.memory import expected_peak, too_little
-from cenote.plan.forecast.task_history import Seen, TaskHistory
-from cenote.plan.plan import Learned
+from cenote.planning.forecast import task_history as history
+from cenote.planning.forecast.task_history import Seen, TaskHistory
+from cenote.planning.forecast.time import expected_peak, too_little
+from cenote.planning.plan import Learned
 
 GB = 10**9
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from cenote import errors
-from cenote.plugins import registry
-from cenote.plugins.kinds import PluginKind
+from cenote.common import errors
+from cenote.language.plugins import registry
+from cenote.language.plugins.kinds import PluginKind
 
 ABSTRACT = {
     PluginKind.OPERATION: {"run"},

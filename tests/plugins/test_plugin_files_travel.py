@@ -12,9 +12,9 @@ from types import ModuleType
 
 import pytest
 
-from cenote.packing.archive import PREFIX
-from cenote.plugins import own_files, registry
-from cenote.plugins.shipped import SourceFile, bring_along, extend_path
+from cenote.execution.packing.archive import PREFIX
+from cenote.language.plugins import own_files, registry
+from cenote.language.plugins.shipped import SourceFile, bring_along, extend_path
 
 OPS = """
     from my_cuts import threshold
@@ -91,7 +91,7 @@ def test_a_file_that_changes_meanwhile_travels_as_it_was(plugin: Path) -> None:
 
 
 def test_packages_that_are_installed_do_not_travel() -> None:
-    assert own_files.sources_of(["numpy", "cenote.units"]) == ()
+    assert own_files.sources_of(["numpy", "cenote.common.units"]) == ()
 
 
 def test_folders_of_the_driver_serve_workers_of_the_same_software_only(

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cenote.plugins import registry
-from cenote.plugins.kinds import PluginKind
+from cenote.language.plugins import registry
+from cenote.language.plugins.kinds import PluginKind
 from cenote.testing.muons import write_muons
 
 FLOW = """
@@ -56,16 +56,16 @@ def test_a_check_imports_the_plugins_that_a_file_names_and_no_others(
     for kind, named in ((PluginKind.STRATEGY, strategies), (PluginKind.BACKEND, backends)):
         there = {name for name in registry.built_in_names(kind) if f"{kind.package}.{name}" in found}
         assert there <= {"local", *named}
-    assert "cenote.sources.parquet" not in found
-    assert "cenote.operations.hep.di_object_mass" not in found
+    assert "cenote.analysis.sources.parquet" not in found
+    assert "cenote.analysis.operations.hep.di_object_mass" not in found
 
 
 def test_loading_renderers_does_not_import_matplotlib(tmp_path: Path) -> None:
     names = registry.built_in_names(PluginKind.RENDERER)
     assert {"hep.render.hist1d", "hep.render.data_mc", "hep.render.heatmap2d", "hep.render.cutflow_csv"} <= set(names)
     code = (
-        "from cenote.plugins.kinds import PluginKind\n"
-        "from cenote.plugins.registry import load\n"
+        "from cenote.language.plugins.kinds import PluginKind\n"
+        "from cenote.language.plugins.registry import load\n"
         "needed = {'hep.render.project': {'project': {'axis': 'x'}}}\n"
         f"for name in {names!r}: load(PluginKind.RENDERER, name).model_validate(needed.get(name, {{}}))"
     )

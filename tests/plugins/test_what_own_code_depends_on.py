@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from cenote.errors import CenoteError
-from cenote.plugins import own_files, registry, resources
-from cenote.plugins.imports import version_of
-from cenote.plugins.kinds import PluginKind
-from cenote.plugins.shipped import bring_along
+from cenote.common.errors import CenoteError
+from cenote.language.plugins import own_files, registry, resources
+from cenote.language.plugins.imports import version_of
+from cenote.language.plugins.kinds import PluginKind
+from cenote.language.plugins.shipped import bring_along
 
 HEAD = "from cenote import operation\n"
 OPERATION = """

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cenote.analysis.products.cutflow import CSV_COLUMNS, Cutflow, CutflowProduct, CutflowRow
+from cenote.analysis.products.support.plain_names import in_latex
 from cenote.cli.views.tables.product import MOST_ROWS, table_lines
-from cenote.products.cutflow import CSV_COLUMNS, Cutflow, CutflowProduct, CutflowRow
-from cenote.products.support.latex import in_latex
 
 UNKIND = r"50 % & a_b #1 {x} ~ ^ \ $ <μ> → 中 é “q”"
 

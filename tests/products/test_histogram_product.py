@@ -14,7 +14,7 @@ import uproot
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cenote.products.histogram import HistogramProduct
+from cenote.analysis.products.histogram import HistogramProduct
 
 PRODUCT = HistogramProduct()
 

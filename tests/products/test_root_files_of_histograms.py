@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 import uproot
 
-from cenote.products.histogram import HistogramProduct, write_by_uproot
-from cenote.products.support.root_file import root_file
-from cenote.products.support.th1d import th1d
+from cenote.analysis.products.histogram import HistogramProduct, write_by_uproot
+from cenote.analysis.products.support.root_file import root_file, th1d
 
 WEIGHT, DOUBLE = hist.storage.Weight, hist.storage.Double
 RANDOM = np.random.default_rng(1)

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 import uproot
 
+from cenote.analysis.operations.hep.hist.operation import Hist
+from cenote.analysis.operations.support.events import DatasetInfo, Events
+from cenote.analysis.products.histogram import HistogramProduct
 from cenote.language.systematics import Fillings
-from cenote.operations.hep.hist.operation import Hist
-from cenote.operations.support.events import DatasetInfo, Events
-from cenote.products.histogram import HistogramProduct
 
 RANDOM = np.random.default_rng(7)
 SIZE = 50_000

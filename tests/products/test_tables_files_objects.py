@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders.onnx_models import dense, layers
-from cenote import errors
-from cenote.machine import Machine
-from cenote.products.cutflow import CSV_COLUMNS, Cutflow, CutflowProduct, CutflowRow
-from cenote.products.files import FilesProduct
-from cenote.products.object import ObjectProduct
+from cenote.analysis.products.cutflow import CSV_COLUMNS, Cutflow, CutflowProduct, CutflowRow
+from cenote.analysis.products.files import FilesProduct
+from cenote.analysis.products.object import ObjectProduct
+from cenote.common import errors
+from cenote.common.machine import Machine
 
 
 def a_row(dataset: str, index: int, entering: int, leaving: int) -> CutflowRow:
@@ -156,7 +156,7 @@ def test_arrays_that_would_take_all_memory_are_refused(tmp_path: Path, monkeypat
     assert (tmp_path / "bomb.npz").stat().st_size < 100_000
     assert ObjectProduct().load(tmp_path, "bomb").size == 1_000_000
     small = Machine(cpus=1, memory=1_000_000, gpus=0, disk=0)
-    monkeypatch.setattr("cenote.products.object.this_machine", lambda: small)
+    monkeypatch.setattr("cenote.analysis.products.object.this_machine", lambda: small)
     with pytest.raises(errors.CenoteError, match="8 MB of memory") as refused:
         ObjectProduct().load(tmp_path, "bomb")
     assert refused.value.problems[0].kind is errors.DAMAGED_RUN

@@ -9,8 +9,8 @@ import hist
 import numpy as np
 import pytest
 
-from cenote.operations.support.events import DatasetInfo
-from cenote.renderers.interface import DrawContext
+from cenote.analysis.operations.support.events import DatasetInfo
+from cenote.analysis.renderers.interface import DrawContext
 
 DATASETS = {
     "data": DatasetInfo("data", "data"),

@@ -10,17 +10,16 @@ import hist
 import numpy as np
 import pytest
 
-from cenote.errors import CenoteError
-from cenote.operations.interface import ProductShape
-from cenote.operations.support.events import DatasetInfo
-from cenote.renderers.hep.render.comparison import ComparisonPicture
-from cenote.renderers.hep.render.hist1d import Hist1D
-from cenote.renderers.interface import DrawContext
-from cenote.renderers.support.bins import BinCounts, roles
-from cenote.renderers.support.compared import Compared, ComparisonKind, compare
-from cenote.renderers.support.intervals import TAIL, binomial_interval
-from cenote.renderers.support.samples import samples_of
-from cenote.renderers.support.transforms import transformed
+from cenote.analysis.operations.interface import ProductShape
+from cenote.analysis.operations.support.events import DatasetInfo
+from cenote.analysis.renderers.hep.render.comparison import ComparisonPicture
+from cenote.analysis.renderers.hep.render.hist1d import Hist1D
+from cenote.analysis.renderers.interface import DrawContext
+from cenote.analysis.renderers.support.bins import BinCounts, roles
+from cenote.analysis.renderers.support.compared import TAIL, Compared, ComparisonKind, binomial_interval, compare
+from cenote.analysis.renderers.support.samples import samples_of
+from cenote.analysis.renderers.support.transforms import transformed
+from cenote.common.errors import CenoteError
 
 SHAPE = ProductShape("histogram", axes=("mass",), drawn=("mass",), per_dataset=True)
 

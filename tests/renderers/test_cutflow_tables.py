@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from cenote.errors import CenoteError
-from cenote.products.cutflow import Cutflow, CutflowRow
-from cenote.renderers.hep.render.cutflow_csv import CutflowCSV
-from cenote.renderers.interface import DrawContext
+from cenote.analysis.products.cutflow import Cutflow, CutflowRow
+from cenote.analysis.renderers.hep.render.cutflow_csv import CutflowCSV
+from cenote.analysis.renderers.interface import DrawContext
+from cenote.common.errors import CenoteError
 
 
 def row(dataset: str, index: int, label: str, entering: int, leaving: int) -> CutflowRow:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from cenote.analysis.renderers.interface import DrawContext
+from cenote.analysis.renderers.support.compared import envelope
 from cenote.language.systematics import VariationSide
-from cenote.renderers.interface import DrawContext
-from cenote.renderers.support.envelopes import envelope
 
 NOMINAL = np.array([10.0, 10.0, 10.0])
 CONTEXT = DrawContext(stage="H", sides={"alone": VariationSide("theory")})

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from cenote.renderers.support.intervals import EXACT_BELOW, TAIL, poisson_errors
+from cenote.analysis.renderers.support.compared import EXACT_BELOW, TAIL, poisson_errors
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,11 @@ import hist
 import numpy as np
 import pytest
 
-from cenote.renderers.hep.render.comparison import ComparisonPicture
-from cenote.renderers.hep.render.data_mc import DataMC
-from cenote.renderers.hep.render.heatmap2d import Heatmap2D
-from cenote.renderers.interface import DrawContext
-from cenote.renderers.support.intervals import binomial_interval, poisson_errors
+from cenote.analysis.renderers.hep.render.comparison import ComparisonPicture
+from cenote.analysis.renderers.hep.render.data_mc import DataMC
+from cenote.analysis.renderers.hep.render.heatmap2d import Heatmap2D
+from cenote.analysis.renderers.interface import DrawContext
+from cenote.analysis.renderers.support.compared import binomial_interval, poisson_errors
 
 SMALL: Any = {"formats": ["png"], "figure": {"dpi": 20}}
 

@@ -17,17 +17,17 @@ from matplotlib.patches import Patch
 from matplotlib.text import Text
 from pydantic import ValidationError
 
-from cenote.errors import CenoteError
-from cenote.operations.interface import ProductShape
-from cenote.operations.support.events import DatasetInfo
-from cenote.renderers.hep.render.comparison import ComparisonPicture
-from cenote.renderers.hep.render.data_mc import DataMC
-from cenote.renderers.hep.render.heatmap2d import Heatmap2D
-from cenote.renderers.hep.render.hist1d import Hist1D
-from cenote.renderers.interface import DrawContext
-from cenote.renderers.support import canvas
-from cenote.renderers.support.frame import MOST_TICKS
-from cenote.renderers.support.style import look_of
+from cenote.analysis.operations.interface import ProductShape
+from cenote.analysis.operations.support.events import DatasetInfo
+from cenote.analysis.renderers.hep.render.comparison import ComparisonPicture
+from cenote.analysis.renderers.hep.render.data_mc import DataMC
+from cenote.analysis.renderers.hep.render.heatmap2d import Heatmap2D
+from cenote.analysis.renderers.hep.render.hist1d import Hist1D
+from cenote.analysis.renderers.interface import DrawContext
+from cenote.analysis.renderers.support import canvas
+from cenote.analysis.renderers.support.frame import MOST_TICKS
+from cenote.analysis.renderers.support.style import look_of
+from cenote.common.errors import CenoteError
 
 
 @pytest.fixture

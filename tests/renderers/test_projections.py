@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from cenote.errors import CenoteError
-from cenote.operations.interface import ProductShape
-from cenote.operations.support.events import DatasetInfo
-from cenote.renderers.hep.render.hist1d import Hist1D
-from cenote.renderers.hep.render.project import ProjectPicture
-from cenote.renderers.interface import DrawContext
+from cenote.analysis.operations.interface import ProductShape
+from cenote.analysis.operations.support.events import DatasetInfo
+from cenote.analysis.renderers.hep.render.hist1d import Hist1D
+from cenote.analysis.renderers.hep.render.project import ProjectPicture
+from cenote.analysis.renderers.interface import DrawContext
+from cenote.common.errors import CenoteError
 
 CONTEXT = DrawContext("Map", {"data": DatasetInfo("data", "data"), "mc": DatasetInfo("mc", "mc")})
 SMALL = {"formats": ["png"], "figure": {"dpi": 30}}

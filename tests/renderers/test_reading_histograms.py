@@ -8,12 +8,12 @@ import hist
 import numpy as np
 import pytest
 
-from cenote.errors import CenoteError
-from cenote.renderers.interface import DrawContext
-from cenote.renderers.support.bins import bin_axis, counts_along, nice_number, roles
-from cenote.renderers.support.samples import samples_of
-from cenote.renderers.support.style import SampleGroup, Scale
-from cenote.renderers.support.transforms import transformed
+from cenote.analysis.renderers.interface import DrawContext
+from cenote.analysis.renderers.support.bins import bin_axis, counts_along, nice_number, roles
+from cenote.analysis.renderers.support.samples import samples_of
+from cenote.analysis.renderers.support.style import SampleGroup, Scale
+from cenote.analysis.renderers.support.transforms import transformed
+from cenote.common.errors import CenoteError
 
 
 def test_a_dataset_axis_is_known_by_its_name_or_by_its_categories() -> None:

@@ -13,13 +13,13 @@ import pyhf
 import pytest
 import uproot
 
-from cenote.errors import CenoteError
+from cenote.analysis.operations.interface import ProductShape
+from cenote.analysis.operations.support.events import DatasetInfo
+from cenote.analysis.renderers.hep.render.combine import Combine
+from cenote.analysis.renderers.hep.render.pyhf import Pyhf
+from cenote.analysis.renderers.interface import DrawContext
+from cenote.common.errors import CenoteError
 from cenote.language.systematics import VariationSide
-from cenote.operations.interface import ProductShape
-from cenote.operations.support.events import DatasetInfo
-from cenote.renderers.hep.render.combine import Combine
-from cenote.renderers.hep.render.pyhf import Pyhf
-from cenote.renderers.interface import DrawContext
 
 NOMINAL = {"data": [12, 7, 4], "zz": [1, 2, 3], "tt_a": [4, 3, 1], "tt_b": [5, 2, 1]}
 VARIED = {

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from cenote.analysis.products.cutflow import Cutflow, CutflowProduct, CutflowRow
 from cenote.engine.messages import RunFinished, RunStarted, TaskDone, TaskStarted
-from cenote.products.cutflow import Cutflow, CutflowProduct, CutflowRow
 
 MEAN = "<script>alert('x')</script> & \"quotes\" https://example.invalid/x"
 """What a user might write where text is expected."""

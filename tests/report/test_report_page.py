@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from cenote.errors import CenoteError
+from cenote.common.errors import CenoteError
+from cenote.execution.runs.folder import RunFolder
+from cenote.execution.runs.view.timeline import STEPS, read_timeline
 from cenote.report.page import write_report
-from cenote.runs.folder import RunFolder
-from cenote.runs.timeline import STEPS, read_timeline
 
 VOID = {"img", "meta", "br", "col", "link", "hr"}
 

@@ -18,12 +18,12 @@ from cenote.engine.messages import (
     TaskFailed,
     TaskStarted,
 )
-from cenote.plan.record import InputFile, PartitionBlock, PlannedSegment, PlanRecord, TaskBlock
+from cenote.execution.runs.folder import RunFolder
+from cenote.execution.runs.view.task_names import TaskNames
+from cenote.execution.runs.view.timeline import Timeline, read_timeline
+from cenote.planning.record import InputFile, PartitionBlock, PlannedSegment, PlanRecord, TaskBlock
 from cenote.report.render import render_part
-from cenote.report.task_timeline import MOST_BARS, MOST_LANES, task_timeline
-from cenote.runs.folder import RunFolder
-from cenote.runs.task_names import TaskNames
-from cenote.runs.timeline import Timeline, read_timeline
+from cenote.report.timeline import MOST_BARS, MOST_LANES, task_timeline
 
 PLAN = PlanRecord(
     workflow="flow.yaml",

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from cenote.plan.record import write_record
-from cenote.runs import before
-from cenote.runs.before import keep_before, run_before
-from cenote.runs.folder import RunFolder
-from cenote.runs.summary import ProductRecord, Summary, TaskTotals
+from cenote.execution.runs import provenance as before
+from cenote.execution.runs.folder import RunFolder
+from cenote.execution.runs.provenance import keep_before, run_before
+from cenote.execution.runs.summary import ProductRecord, Summary, TaskTotals
+from cenote.planning.record import write_record
 
 
 def a_run(folder: Path, *files: str, status: str = "succeeded") -> RunFolder:

@@ -8,15 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from cenote.analysis.operations.define import Define
+from cenote.analysis.operations.filter import Filter
+from cenote.analysis.operations.hep.hist.operation import Hist
+from cenote.analysis.operations.hep.selection.cutflow import SelectionCutflow
+from cenote.analysis.operations.interface import Operation
 from cenote.engine.messages import WhyRow
-from cenote.operations.define import Define
-from cenote.operations.filter import Filter
-from cenote.operations.hep.hist.operation import Hist
-from cenote.operations.hep.selection.cutflow import SelectionCutflow
-from cenote.operations.interface import Operation
-from cenote.plugins.code_functions import functions_of
-from cenote.runs.changed.settings import changed_settings
-from cenote.runs.ingredients import (
+from cenote.execution.runs.changed.ingredients import (
     NOT_THERE,
     UNKNOWN,
     Ingredients,
@@ -26,7 +24,9 @@ from cenote.runs.ingredients import (
     why_rows,
     write_ingredients,
 )
-from cenote.runs.read_records import read_if_whole
+from cenote.execution.runs.changed.settings import changed_settings
+from cenote.execution.runs.follow import read_if_whole
+from cenote.language.plugins.own_files import functions_of
 
 replace = msgspec.structs.replace
 

@@ -7,14 +7,13 @@ from typing import Literal
 
 import pytest
 
-from cenote.backends.interface import Session
-from cenote.credentials.interface import FILE, Credential, CredentialFacts
+from cenote.common.errors import Problem
 from cenote.engine.messages import AnyEvent, FailureInfo, PoolHeld, TaskFailed, Warned
-from cenote.errors import Problem
-from cenote.runs.credentials import NamedCredential
-from cenote.runtime.credential_gate import CredentialGate
-from cenote.runtime.credential_watch import CredentialWatch
-from cenote.worker.task_spec import TaskSpec
+from cenote.execution.backends.interface import Session
+from cenote.execution.credentials.interface import FILE, Credential, CredentialFacts
+from cenote.execution.runs.credentials import NamedCredential
+from cenote.execution.runtime.credential_watch import CredentialGate, CredentialWatch
+from cenote.execution.worker.task_spec import TaskSpec
 
 
 class Inner(Session):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cenote.credentials.interface import CredentialFacts
-from cenote.runs.horizon import Horizon
-from cenote.runtime.credential_watch import LOOK_EVERY, RENEW_AGAIN, renewal_pause
+from cenote.execution.credentials.interface import CredentialFacts
+from cenote.execution.runs.horizon import Horizon
+from cenote.execution.runtime.credential_watch import LOOK_EVERY, RENEW_AGAIN, renewal_pause
 
 NOW = 1_800_000_000.0
 HOUR = 3600.0

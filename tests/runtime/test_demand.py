@@ -11,10 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import cenote
-from cenote.plan.plan import MERGE, Plan
-from cenote.runtime.demand import Demand, demand_of, everything
-from cenote.runtime.task_specs import TaskSpecs
-from cenote.runtime.why import running_stages
+from cenote.execution.runtime.demand import Demand, demand_of, everything, running_stages
+from cenote.execution.runtime.task_specs import TaskSpecs
+from cenote.planning.plan import MERGE, Plan
 from cenote.testing.muons import write_muons
 
 FLOW = """

@@ -17,16 +17,16 @@ from pathlib import Path
 import pytest
 
 from builders.plans import a_plan
-from cenote import signals
+from cenote.common import signals
+from cenote.common.errors import CenoteError
+from cenote.common.signals import Interruptions
 from cenote.engine.messages import RunStarted
-from cenote.errors import CenoteError
-from cenote.plan.record import PlanRecord, write_record
-from cenote.runs.driver.cancel import cancel_run
-from cenote.runs.driver.socket import DriverSilentError, ForeignDriverError, ask, open_socket
-from cenote.runs.folder import LOCK, Pulse, RunFolder, lock_owner, name_socket
-from cenote.runs.follow import STALLED_SECONDS, FollowedRun
-from cenote.runs.journal import Journal
-from cenote.signals import Interruptions
+from cenote.execution.runs.driver.cancel import cancel_run
+from cenote.execution.runs.driver.socket import DriverSilentError, ForeignDriverError, ask, open_socket
+from cenote.execution.runs.folder import LOCK, Pulse, RunFolder, lock_owner, name_socket
+from cenote.execution.runs.follow import STALLED_SECONDS, FollowedRun
+from cenote.execution.runs.journal import Journal
+from cenote.planning.record import PlanRecord, write_record
 
 NOBODY = 65534
 STRANGER = """
@@ -51,8 +51,8 @@ except OSError:
 CANCELLING_STRANGER = """
 import os, sys
 from pathlib import Path
-from cenote.errors import CenoteError
-from cenote.runs.driver.cancel import cancel_run
+from cenote.common.errors import CenoteError
+from cenote.execution.runs.driver.cancel import cancel_run
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 try:
     cancel_run(Path(sys.argv[1]))
@@ -239,8 +239,8 @@ def test_a_driver_that_is_stopped_or_hangs_is_not_said_to_run(run: RunFolder) ->
 @pytest.mark.usefixtures("place")
 def test_what_killed_drivers_left_goes_with_the_next_run(pulse: Pulse) -> None:
     killed = (
-        "import os, time\nfrom pathlib import Path\nfrom cenote.runs.driver.socket import open_socket\n"
-        "from cenote.runs.folder import Pulse, RunFolder\nfrom cenote.signals import Interruptions\n"
+        "import os, time\nfrom pathlib import Path\nfrom cenote.execution.runs.driver.socket import open_socket\n"
+        "from cenote.execution.runs.folder import Pulse, RunFolder\nfrom cenote.common.signals import Interruptions\n"
         "with open_socket(Pulse(RunFolder(Path('.')), time.time), Interruptions(), time.time) as path:\n"
         "    print(path, flush=True)\n    os.kill(os.getpid(), 9)\n"
     )

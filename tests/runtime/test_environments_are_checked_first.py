@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 import cenote
-from cenote import errors
-from cenote.plugins.kinds import PluginKind
+from cenote.common import errors
+from cenote.language.plugins.kinds import PluginKind
 
 PLUGIN = """
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
-from cenote.environments.interface import Environment
-from cenote.errors import ENVIRONMENT, Problem
-from cenote.launch import Launch
+from cenote.execution.environments.interface import Environment
+from cenote.common.errors import ENVIRONMENT, Problem
+from cenote.execution.launch import Launch
 
 
 class Packed(Environment):

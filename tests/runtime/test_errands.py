@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cenote.runtime.background_calls import BackgroundCalls
+from cenote.execution.runtime.job_queue import BackgroundCalls
 
 
 class Clerk:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import pytest
 
+from cenote.common.errors import CenoteError
 from cenote.engine.messages import (
     AnyEvent,
     FailureInfo,
@@ -24,13 +25,12 @@ from cenote.engine.messages import (
     WorkerLost,
     WorkerRequested,
 )
-from cenote.engine.pool_status import PoolState
-from cenote.errors import CenoteError
+from cenote.engine.scaling import PoolState
+from cenote.execution.runs.explain import explain_run, explain_stage, waiting_in_words
+from cenote.execution.runs.view.view import RunView
 from cenote.language.execution import FallbackWhen
-from cenote.plan.probes.result import Finding, Probed
-from cenote.plan.record import GrantedPool, PlannedPool, PlannedSegment, PlannedStage, PlanRecord, TaskBlock
-from cenote.runs.explain import explain_run, explain_stage, waiting_in_words
-from cenote.runs.view import RunView
+from cenote.planning.probes.result import Finding, Probed
+from cenote.planning.record import GrantedPool, PlannedPool, PlannedSegment, PlannedStage, PlanRecord, TaskBlock
 
 TWO = GrantedPool(workers=2)
 GPU = PlannedPool("gpu", "slurm", granted=TWO, queue_timeout=7200)

@@ -8,12 +8,12 @@ import msgspec
 import pytest
 
 from builders.plans import a_plan
+from cenote.common.errors import CenoteError
 from cenote.engine.messages import RunStarted, TaskReused
-from cenote.errors import CenoteError
-from cenote.plan.record import PlanRecord
-from cenote.runs.folder import RunFolder
-from cenote.runs.follow import FollowedRun
-from cenote.runs.journal import Journal
+from cenote.execution.runs.folder import RunFolder
+from cenote.execution.runs.follow import FollowedRun
+from cenote.execution.runs.journal import Journal
+from cenote.planning.record import PlanRecord
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from cenote.common.errors import CenoteError
 from cenote.engine.messages import RunStarted, TaskDone, TaskReused, TasksAbandoned, Warned
-from cenote.engine.task_ranges import ranges_of, tasks_in
-from cenote.errors import CenoteError
-from cenote.runs.folder import RunFolder
-from cenote.runs.journal import Journal, JournalReader, read_events, runs_in
+from cenote.engine.tasks import ranges_of, tasks_in
+from cenote.execution.runs.folder import RunFolder
+from cenote.execution.runs.journal import Journal, JournalReader, read_events, runs_in
 
 STARTED = RunStarted(at=1.0, run="r", tasks=2)
 DONE = TaskDone(at=2.0, task=0, pool="default", worker="default-1", seconds=0.5)

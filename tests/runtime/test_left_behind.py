@@ -14,13 +14,20 @@ from pathlib import Path
 import pytest
 from pydantic import PrivateAttr
 
+from cenote.common.errors import BATCH_SYSTEM, CenoteError, error
 from cenote.engine.messages import RunStarted
-from cenote.errors import BATCH_SYSTEM, CenoteError, error
-from cenote.launch import Launch, RunLocation
-from cenote.runs.driver.left_behind import DriverStatus, Leftover, Search, driver_status, find_left_behind, remove_jobs
-from cenote.runs.folder import LOCK, PULSE_SECONDS, Pulse, RunFolder, last_beat
-from cenote.runs.journal import Journal
-from cenote.strategies.interface import JobId, JobStatus, Strategy, TracedJob
+from cenote.execution.launch import Launch, RunLocation
+from cenote.execution.runs.driver.left_behind import (
+    DriverStatus,
+    Leftover,
+    Search,
+    driver_status,
+    find_left_behind,
+    remove_jobs,
+)
+from cenote.execution.runs.folder import LOCK, PULSE_SECONDS, Pulse, RunFolder, last_beat
+from cenote.execution.runs.journal import Journal
+from cenote.execution.strategies.interface import JobId, JobStatus, Strategy, TracedJob
 
 HERE = socket.gethostname()
 NOW = time.time()

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 import cenote
-from cenote.plan.inputs import metadata_cache
-from cenote.plan.plan import Plan
-from cenote.runtime import places as places_of_runs
-from cenote.runtime.task_specs import TaskSpecs, make_run_spec
-from cenote.sources.root_tree import plain_file
-from cenote.sources.root_tree.places import read_places
+from cenote.analysis.sources.root_tree import plain_file
+from cenote.analysis.sources.root_tree.places import read_places
+from cenote.execution.runtime import task_specs as places_of_runs
+from cenote.execution.runtime.task_specs import TaskSpecs, make_run_spec
+from cenote.execution.worker.run_task import TaskRunner
+from cenote.execution.worker.task_spec import TaskSpec
+from cenote.planning.inputs import metadata_cache
+from cenote.planning.plan import Plan
 from cenote.testing.muons import write_muons
-from cenote.worker.run_task import TaskRunner
-from cenote.worker.task_spec import TaskSpec
 
 FLOW = """
 data:

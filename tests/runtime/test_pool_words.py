@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cenote.engine.pool_status import PoolState
-from cenote.runs.counting.pool_words import POOL_WORDS, pool_word
+from cenote.engine.scaling import PoolState
+from cenote.execution.runs.view.pool_words import POOL_WORDS, pool_word
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "plan-and-summary-json.md"
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import cenote
-from cenote.plan.plan import Plan
-from cenote.plan.probes.result import Finding
-from cenote.probe.run import Pace, PoolProbe, ProbeResult, probe
+from cenote.execution.probe.run import Pace, PoolProbe, ProbeResult, probe
+from cenote.planning.plan import Plan
+from cenote.planning.probes.result import Finding
 from cenote.testing.muons import write_muons
 from cenote.testing.scripted_shell import HANGS, INTERRUPTED, ScriptedShell, complains, scripted_shell
 
@@ -91,7 +91,7 @@ def test_the_job_is_asked_for_as_a_worker_would_be(plan: Plan) -> None:
     script = played.inputs[0]
     assert "#SBATCH --time=04:00:00" in script
     assert "--job-name=cenote-probe-" in script
-    assert "-m cenote.probe.node " in script
+    assert "-m cenote.execution.probe.node " in script
 
 
 def test_a_job_that_waits_too_long_is_cancelled_and_its_reason_told(plan: Plan) -> None:
@@ -166,7 +166,7 @@ class _RunsHere:
         if self._done:
             return
         self._done = True
-        script = next(text for text in self._played.inputs if "cenote.probe.node" in text)
+        script = next(text for text in self._played.inputs if "cenote.execution.probe.node" in text)
         (line,) = [line for line in script.splitlines() if line.startswith("exec ")]
         done = subprocess.run(shlex.split(line)[1:], cwd=self._folder, capture_output=True, text=True, check=True)
         (logs,) = (self._folder / "out" / "debug").glob("probe-*")

@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 
 from builders.plans import a_pool
+from cenote.common.software import installed_versions as versions
+from cenote.execution.probe.question import imported_packages
+from cenote.execution.probe.report import NOT_THERE, CredentialSeen, FileSeen, FolderSeen, Loaded, NodeReport, Question
+from cenote.execution.probe.verdicts import Expectation, judge
 from cenote.language.execution import Amounts
-from cenote.plan.probes.result import Finding, worst
-from cenote.probe.question import imported_packages
-from cenote.probe.report import NOT_THERE, CredentialSeen, FileSeen, FolderSeen, Loaded, NodeReport, Question
-from cenote.probe.verdicts import Expectation, judge
-from cenote.software import installed_versions as versions
+from cenote.planning.probes.result import Finding, worst
 
 QUESTION = Question(pool="gpu", token="t", host="10.0.0.5", port=8786, plugins=(("/ops.py", None, None),))
 GOOD = NodeReport(
@@ -25,7 +25,7 @@ GOOD = NodeReport(
     cpus=8,
     memory=64 * 10**9,
     packages=versions(("numpy", "cenote")),
-    modules=(Loaded("cenote.worker.process.main", 1.2),),
+    modules=(Loaded("cenote.execution.worker.process.main", 1.2),),
     plugins=(Loaded("/ops.py", 0.1),),
     scratch=FolderSeen("/scratch", 10**12),
     folder=FolderSeen("/shared/out", 10**12),
@@ -63,7 +63,9 @@ def test_every_problem_and_warning_says_what_to_do() -> None:
         cpus=1,
         memory=10**9,
         packages={"numpy": None, "cenote": "0.0.1"},
-        modules=(Loaded("cenote.worker.process.main", 0.1, "ModuleNotFoundError: No module named 'msgspec'"),),
+        modules=(
+            Loaded("cenote.execution.worker.process.main", 0.1, "ModuleNotFoundError: No module named 'msgspec'"),
+        ),
         plugins=(Loaded("/ops.py", 0.1, "there is no such file"),),
         scratch=FolderSeen("/scratch", 0, "Read-only file system"),
         folder=FolderSeen("/shared/out", 0, "it is not there"),
@@ -155,7 +157,9 @@ def test_data_out_of_reach_matters_only_where_stages_read_files() -> None:
 
 def test_slow_software_and_slow_data_are_warned_of() -> None:
     slow = replace(
-        GOOD, modules=(Loaded("cenote.worker.process.main", 45.0),), files=(FileSeen("d", "/data/a.root", 50.0, 100),)
+        GOOD,
+        modules=(Loaded("cenote.execution.worker.process.main", 45.0),),
+        files=(FileSeen("d", "/data/a.root", 50.0, 100),),
     )
 
     findings = judge(expected(), slow)

@@ -14,18 +14,17 @@ import numpy as np
 import pytest
 
 import cenote
-from cenote import errors
+from cenote.common import errors
 from cenote.engine.messages import TaskDone
+from cenote.execution.runs.folder import RunFolder
+from cenote.execution.runs.journal import read_events
+from cenote.execution.runtime.result_store.look import clean, content_of, damage_in
+from cenote.execution.runtime.result_store.store import ResultStore, open_store
+from cenote.execution.runtime.result_store.table import myself, person_in, trust
+from cenote.execution.worker.results.bundle import pack, unpack
+from cenote.execution.worker.results.store import DamagedResultError
 from cenote.language.execution import StoreSettings
-from cenote.runs.folder import RunFolder
-from cenote.runs.journal import read_events
-from cenote.runtime.result_store.look import clean, content_of, damage_in
-from cenote.runtime.result_store.people import myself, person_in, trust
-from cenote.runtime.result_store.place import open_store
-from cenote.runtime.result_store.store import ResultStore
 from cenote.testing.muons import write_muons
-from cenote.worker.results.bundle import pack, unpack
-from cenote.worker.results.store import DamagedResultError
 
 ADDRESS = "s3://group/store"
 
@@ -341,7 +340,7 @@ def test_a_bucket_that_is_missing_ends_no_run(people: tuple[Account, Account]) -
 
 
 def test_commands_look_after_it(people: tuple[Account, Account], server: Server) -> None:
-    from cenote.runtime.result_store.remote import RemoteStore
+    from cenote.execution.runtime.result_store.remote import RemoteStore
 
     alice, bob = people
     alice.keeps(total=3, counts=np.arange(1000))

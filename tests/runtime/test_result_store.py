@@ -20,13 +20,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cenote.runtime.result_store.folders import ResultFolder
-from cenote.runtime.result_store.packs import ROW, Content
-from cenote.runtime.result_store.store import ResultStore
-from cenote.runtime.result_store.table import Pack, PackTable
-from cenote.worker.results import run_key
-from cenote.worker.results.bundle import pack, unpack
-from cenote.worker.results.store import DamagedResultError
+from cenote.execution.runtime.result_store.folders import ResultFolder
+from cenote.execution.runtime.result_store.packs import ROW, Content
+from cenote.execution.runtime.result_store.store import ResultStore
+from cenote.execution.runtime.result_store.table import Pack, PackTable
+from cenote.execution.worker.results import store as run_key
+from cenote.execution.worker.results.bundle import pack, unpack
+from cenote.execution.worker.results.store import DamagedResultError
 
 MB = 1_000_000
 
@@ -306,9 +306,9 @@ def test_a_store_of_another_version_is_left_alone(tmp_path: Path) -> None:
 ADDS = """
 import hashlib, sys
 from pathlib import Path
-from cenote.runtime.result_store.folders import ResultFolder
-from cenote.runtime.result_store.store import ResultStore
-from cenote.worker.results.bundle import pack
+from cenote.execution.runtime.result_store.folders import ResultFolder
+from cenote.execution.runtime.result_store.store import ResultStore
+from cenote.execution.worker.results.bundle import pack
 
 store = ResultStore(ResultFolder(Path(sys.argv[1])), limit=10**9, warn=print)
 for number in range(100_000):

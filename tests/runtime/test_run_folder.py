@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from cenote import storage
-from cenote.errors import CenoteError
-from cenote.runs.folder import LOCK, STILL_SECONDS, RunFolder, is_locked
-from cenote.runs.journal import Journal
-from cenote.worker.results.store import Store
-from cenote.worker.results.written_files import WrittenFiles
+from cenote.common import storage
+from cenote.common.errors import CenoteError
+from cenote.execution.runs.folder import LOCK, STILL_SECONDS, RunFolder, is_locked
+from cenote.execution.runs.journal import Journal
+from cenote.execution.worker.results.store import Store
+from cenote.execution.worker.results.written_files import WrittenFiles
 
 
 def a_run(path: Path) -> RunFolder:

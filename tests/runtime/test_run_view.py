@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from builders.plans import a_plan, a_segment
+from cenote.analysis.modifiers.support.measures import MOST_OF_RUN
 from cenote.engine.messages import (
     AnyEvent,
     CancelAsked,
@@ -31,9 +32,10 @@ from cenote.engine.messages import (
     WorkerLost,
     WorkerRequested,
 )
-from cenote.engine.pool_status import PoolState
-from cenote.modifiers.support.warnings_kept import MOST_OF_RUN
-from cenote.plan.record import (
+from cenote.engine.scaling import PoolState
+from cenote.execution.runs.summary import iso_time
+from cenote.execution.runs.view.view import RunView
+from cenote.planning.record import (
     GrantedPool,
     PlannedPool,
     PlannedProduct,
@@ -43,8 +45,6 @@ from cenote.plan.record import (
     TaskBlock,
     as_json,
 )
-from cenote.runs.summary import iso_time
-from cenote.runs.view import RunView
 
 T0 = 1_700_000_000.0
 

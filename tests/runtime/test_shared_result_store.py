@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cenote.execution.runs.folder import RunFolder
+from cenote.execution.runtime.result_store.folders import ResultFolder
+from cenote.execution.runtime.result_store.store import ResultStore, open_store
+from cenote.execution.runtime.result_store.table import Person, myself, person_in, trust, trusted_people
+from cenote.execution.worker.results.bundle import pack, unpack
+from cenote.execution.worker.results.store import DamagedResultError
 from cenote.language.execution import StoreSettings
-from cenote.runs.folder import RunFolder
-from cenote.runtime.result_store.folders import ResultFolder
-from cenote.runtime.result_store.people import Person, myself, person_in, trust, trusted_people
-from cenote.runtime.result_store.place import open_store
-from cenote.runtime.result_store.store import ResultStore
-from cenote.worker.results.bundle import pack, unpack
-from cenote.worker.results.store import DamagedResultError
 
 GROUP, ALICE, BOB = 61000, 61001, 61002
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two other users")

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from cenote.backends.interface import JoinedSession
 from cenote.engine.messages import (
     AnyEvent,
     FailureInfo,
@@ -21,18 +20,19 @@ from cenote.engine.messages import (
     WorkerLost,
     WorkerRequested,
 )
-from cenote.launch import LOG, WORKER, Launch
-from cenote.runtime.background_calls import BackgroundCalls
-from cenote.runtime.worker_jobs import WorkerJobs
-from cenote.strategies.htcondor.strategy import HTCondor
-from cenote.strategies.interface import JobId, Strategy
-from cenote.strategies.slurm.file_transfer import FileTransfers
-from cenote.strategies.slurm.strategy import Slurm
+from cenote.execution.backends.interface import JoinedSession
+from cenote.execution.launch import LOG, WORKER, Launch
+from cenote.execution.runtime.job_queue import BackgroundCalls
+from cenote.execution.runtime.worker_jobs import WorkerJobs
+from cenote.execution.strategies.htcondor.strategy import HTCondor
+from cenote.execution.strategies.interface import JobId, Strategy
+from cenote.execution.strategies.slurm.file_transfer import FileTransfers
+from cenote.execution.strategies.slurm.strategy import Slurm
+from cenote.execution.worker.process.credentials import DeliveredCredential
+from cenote.execution.worker.process.lifetime import Lifetime
+from cenote.execution.worker.task_spec import TaskSpec
 from cenote.testing.launches import a_launch
 from cenote.testing.scripted_shell import HANGS, AtOnce, Reply, ScriptedShell, complains, scripted_shell
-from cenote.worker.process.credentials import DeliveredCredential
-from cenote.worker.process.lifetime import Lifetime
-from cenote.worker.task_spec import TaskSpec
 
 DOWN = complains("sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)")
 NEVER = complains("sbatch: error: Batch job submission failed: Requested node configuration is not available")

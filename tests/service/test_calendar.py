@@ -6,8 +6,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from cenote.client.rules import Budget, PoolRules, ScalingPeriod, ShareRules
-from cenote.service.calendar import next_turn, now_is, zone_of
+from cenote.service.client.rules import Budget, PoolRules, ScalingPeriod, ShareRules
+from cenote.service.server.calendar import next_turn, now_is, zone_of
 
 ZURICH = ZoneInfo("Europe/Zurich")
 DAILY = (0, 1, 2, 3, 4, 5, 6)

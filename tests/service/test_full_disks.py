@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from cenote.client.connection import connect
-from cenote.client.home import ServiceHome
-from cenote.client.start import answering, stop_service
-from cenote.client.task_flows import changed_task
-from cenote.errors import CenoteError
-from cenote.shell import run_command
+from cenote.common.errors import CenoteError
+from cenote.common.shell import run_command
+from cenote.service.client.connection import connect
+from cenote.service.client.home import ServiceHome
+from cenote.service.client.start import answering, stop_service
+from cenote.service.client.task_flows import changed_task
 
 
 @pytest.fixture

@@ -16,17 +16,17 @@ from typing import Any
 
 import pytest
 
-from cenote.client.definitions import InstanceState, TaskDefinition
-from cenote.client.home import ServiceHome
-from cenote.client.records import AwaitedInstances, NewPool, QueuedTaskRecord, TaskChange, TaskInstance
-from cenote.service.agent_pools import AgentPools
 from cenote.service.allocator.messages import TaskAdded
-from cenote.service.hub import Hub
-from cenote.service.log import ServiceLog
-from cenote.service.profiles import Profiles
-from cenote.service.requests import ServiceRequests
-from cenote.service.serve import _identity
-from cenote.service.service import Service
+from cenote.service.client.definitions import InstanceState, TaskDefinition
+from cenote.service.client.home import ServiceHome
+from cenote.service.client.records import AwaitedInstances, NewPool, QueuedTaskRecord, TaskChange, TaskInstance
+from cenote.service.server.agent_pools import AgentPools
+from cenote.service.server.hub import Hub
+from cenote.service.server.log import ServiceLog
+from cenote.service.server.profiles import Profiles
+from cenote.service.server.requests import ServiceRequests
+from cenote.service.server.serve import _identity
+from cenote.service.server.service import Service
 
 INSTANCES = 100_000
 Request = Callable[[ServiceRequests], Awaitable[object]]

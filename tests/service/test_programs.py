@@ -11,15 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from cenote.client.connection import Connection, connect
-from cenote.client.definitions import InstanceState
-from cenote.client.home import ServiceHome
-from cenote.client.records import LivePoolRecord, NewPool, QueuedTaskRecord
-from cenote.client.start import stop_service
-from cenote.client.task_flows import changed_task
-from cenote.client.task_handle import TaskHandle
-from cenote.errors import CenoteError
+from cenote.common.errors import CenoteError
 from cenote.language.execution import Elastic
+from cenote.service.client.connection import Connection, connect
+from cenote.service.client.definitions import InstanceState
+from cenote.service.client.home import ServiceHome
+from cenote.service.client.records import LivePoolRecord, NewPool, QueuedTaskRecord
+from cenote.service.client.start import stop_service
+from cenote.service.client.task_flows import TaskHandle, changed_task
 
 HELLO = "echo Hello World from node ${INSTANCE_ID}!"
 

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from cenote.cli.main import exit_code_of
-from cenote.client.connection import Connection, connect
-from cenote.client.home import ServiceHome
-from cenote.client.start import answering, reload_service, stop_service
-from cenote.client.task_file import task_of_file
-from cenote.errors import CenoteError
+from cenote.common.errors import CenoteError
 from cenote.language.execution import Amounts
+from cenote.service.client.connection import Connection, connect
+from cenote.service.client.home import ServiceHome
+from cenote.service.client.start import answering, reload_service, stop_service
+from cenote.service.client.task_file import task_of_file
 
 FILE = """
 execution:

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from cenote.client.connection import Connection, connect
-from cenote.client.definitions import PoolDefinition
-from cenote.client.home import ServiceHome
-from cenote.client.start import stop_service
-from cenote.client.task_flows import changed_task
+from cenote.common.errors import CenoteError
 from cenote.engine.messages import PoolChanged
-from cenote.engine.pool_status import PoolState
-from cenote.errors import CenoteError
+from cenote.engine.scaling import PoolState
 from cenote.service.allocator.messages import PoolAdded
-from cenote.service.log import ServiceLog
+from cenote.service.client.connection import Connection, connect
+from cenote.service.client.definitions import PoolDefinition
+from cenote.service.client.home import ServiceHome
+from cenote.service.client.start import stop_service
+from cenote.service.client.task_flows import changed_task
+from cenote.service.server.log import ServiceLog
 
 
 def test_a_service_that_drains_waits_for_what_runs_and_leaves_the_rest_to_the_next(

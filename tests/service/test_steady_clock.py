@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cenote.service.steady_clock import steady_clock
+from cenote.service.server.clock import steady_clock
 
 
 def test_a_clock_that_is_set_back_changes_nothing() -> None:

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from cenote.cli.commands.serve import command
-from cenote.shell import run_command
+from cenote.common.shell import run_command
 
 
 def printed(*words: str) -> str:

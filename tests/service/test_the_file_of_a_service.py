@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from cenote.client.definitions import PoolDefinition
-from cenote.client.rules import Budget, PoolRules, ScalingPeriod
-from cenote.errors import CenoteError
+from cenote.common.errors import CenoteError
 from cenote.language.execution import Amounts
-from cenote.service.profiles import Profiles
+from cenote.service.client.definitions import PoolDefinition
+from cenote.service.client.rules import Budget, PoolRules, ScalingPeriod
+from cenote.service.server.profiles import Profiles
 
 FILE = """
 pool_profiles:

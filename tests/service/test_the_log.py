@@ -12,20 +12,20 @@ from pathlib import Path
 import pytest
 
 from builders.service import ServiceStory, a_service_pool, a_task
-from cenote.client.definitions import InstanceState, TaskState
+from cenote.common.errors import CenoteError
 from cenote.engine.messages import Tick
-from cenote.errors import CenoteError
 from cenote.service.allocator.allocator import Allocator
 from cenote.service.allocator.messages import PoolAdded, TaskAdded
-from cenote.service.allocator.task_kept import restored_task
-from cenote.service.allocator.views import view_instances, view_task
-from cenote.service.log import LOG_VERSION, ServiceLog
+from cenote.service.allocator.queued_task import restored_task
+from cenote.service.allocator.reasons import view_instances, view_task
+from cenote.service.client.definitions import InstanceState, TaskState
+from cenote.service.server.log import LOG_VERSION, ServiceLog
 
 WRITER = """
 import sys
 from pathlib import Path
 from cenote.engine.messages import Tick
-from cenote.service.log import ServiceLog
+from cenote.service.server.log import ServiceLog
 
 log = ServiceLog(Path(sys.argv[1]))
 log.open()

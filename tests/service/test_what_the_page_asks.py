@@ -8,13 +8,13 @@ import time
 
 import pytest
 
-from cenote.client.connection import Connection
-from cenote.client.definitions import InstanceState
-from cenote.client.home import ServiceHome
-from cenote.client.records import QueuedTaskRecord, TaskInstance
-from cenote.errors import CenoteError
-from cenote.service.history.slots import SlotsOverTime
-from cenote.service.page.policies import PAGE_POLICY
+from cenote.common.errors import CenoteError
+from cenote.service.client.connection import Connection
+from cenote.service.client.definitions import InstanceState
+from cenote.service.client.home import ServiceHome
+from cenote.service.client.records import QueuedTaskRecord, TaskInstance
+from cenote.service.history import SlotsOverTime
+from cenote.service.page.routes import PAGE_POLICY
 
 
 def header_of(home: ServiceHome, path: str, name: str) -> tuple[str, bytes]:

@@ -7,15 +7,15 @@ import sys
 import time
 from pathlib import Path
 
-from cenote.client.connection import connect
-from cenote.client.home import ServiceHome
-from cenote.client.records import NewPool, NewTask
-from cenote.client.start import answering
+from cenote.service.client.connection import connect
+from cenote.service.client.home import ServiceHome
+from cenote.service.client.records import NewPool, NewTask
+from cenote.service.client.start import answering
 
 _SERVE = """
 import sys
 from pathlib import Path
-from cenote.service.serve import ServeOptions, serve
+from cenote.service.server.serve import ServeOptions, serve
 serve(ServeOptions(home=Path(sys.argv[1]), private=True, idle_seconds=5))
 """
 _PATIENCE = 120.0

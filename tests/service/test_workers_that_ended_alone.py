@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from cenote.authority import identities_of
-from cenote.client.definitions import PoolDefinition
-from cenote.client.home import ServiceHome
+from cenote.common.certificates.authority import identities_of
 from cenote.engine.messages import WorkerLost
-from cenote.service.agent_pools import AgentPools
-from cenote.service.hub import Hub
+from cenote.service.client.definitions import PoolDefinition
+from cenote.service.client.home import ServiceHome
+from cenote.service.server.agent_pools import AgentPools
+from cenote.service.server.hub import Hub
 
 
 def test_a_worker_without_a_job_that_does_not_come_back_is_lost_once_it_is_given_up(tmp_path: Path) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from builders.plans import a_plan, a_pool, a_segment
+from cenote.engine.simulate import DurationModel, gains, predict
 from cenote.language.execution import Elastic
-from cenote.simulate import DurationModel, gains, predict
 
 AT_ONCE = DurationModel({}, unknown=1.0, merge=0.0, startup=0.0)
 

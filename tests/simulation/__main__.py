@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections import Counter
 
-from cenote.units import format_bytes
+from cenote.common.units import format_bytes
 from simulation.check import SeedError, play
 from simulation.scale import measure, three_pools
 

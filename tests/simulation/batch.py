@@ -18,7 +18,7 @@ from cenote.engine.messages import (
     WorkerRequested,
     WorkerSilent,
 )
-from cenote.placement.pools import PlacedPool
+from cenote.planning.placement.pools import PlacedPool
 from simulation.scenario import Weather
 
 STOPPING_TIME = 3.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from builders.plans import tasks_in
-from cenote.engine.options import EngineOptions
-from cenote.plan.plan import MERGE, Plan
+from cenote.engine.task_classes import EngineOptions
+from cenote.planning.plan import MERGE, Plan
 from simulation.scenario import Scenario
 
 Value = tuple[int, ...]

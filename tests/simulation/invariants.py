@@ -26,7 +26,7 @@ from cenote.engine.messages import (
     WorkerLost,
     WorkerSilent,
 )
-from cenote.engine.task_ranges import tasks_in
+from cenote.engine.tasks import tasks_in
 from simulation.expected import Expected
 from simulation.pool_rules import BrokenError, PoolWatch, require
 from simulation.scenario import Scenario

@@ -25,10 +25,10 @@ from cenote.engine.messages import (
     WorkerRequested,
     WorkerSilent,
 )
-from cenote.engine.recovery.fallback import time_to_leave
+from cenote.engine.recovery.moving import time_to_leave
 from cenote.engine.task_classes import CandidatePools, choices_of
-from cenote.placement.pools import PlacedPool
-from cenote.plan.plan import MERGE
+from cenote.planning.placement.pools import PlacedPool
+from cenote.planning.plan import MERGE
 from simulation.scenario import Scenario
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from builders.plans import a_plan, a_segment
 from cenote.engine.machine import Engine
 from cenote.engine.messages import AnyEvent, FinishRun, RunStarted, RunTask, TaskDone, TaskStarted, WorkerJoined
-from cenote.plan.plan import Plan
+from cenote.planning.plan import Plan
 
 POOLS = {"default": 1, "high_memory": 1, "gpu": 1}
 SLOTS = 64

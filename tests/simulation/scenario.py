@@ -7,11 +7,10 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from builders.plans import SegmentSketch, a_plan, a_pool, tasks_in
-from cenote.engine.options import EngineOptions
-from cenote.engine.task_classes import TaskClasses
+from cenote.engine.task_classes import EngineOptions, TaskClasses
 from cenote.language.execution import Elastic, FallbackWhen, RunLimits
-from cenote.placement.pools import PlacedPool
-from cenote.plan.plan import MERGE, Plan, ScopeName
+from cenote.planning.placement.pools import PlacedPool
+from cenote.planning.plan import MERGE, Plan, ScopeName
 
 POOLS = ("default", "high_memory", "gpu")
 MEMORY = {"default": 4, "gpu": 8, "high_memory": 16}

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import uproot
 
-from cenote import errors
-from cenote.operations.support.events import DatasetInfo, Events
-from cenote.sinks.root_tree import RootTreeSink
+from cenote.analysis.operations.support.events import DatasetInfo, Events
+from cenote.analysis.sinks.root_tree import RootTreeSink
+from cenote.common import errors
 
 
 def some_events(**columns: Any) -> Events:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import uproot
 
-from cenote.sources.root_tree.source import RootTreeSource
+from cenote.analysis.sources.root_tree.source import RootTreeSource
 
 COMPRESSIONS = {
     "zstd": uproot.ZSTD(1),

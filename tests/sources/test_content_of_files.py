@@ -27,17 +27,17 @@ from pyarrow import csv as arrow_csv
 
 from builders.file_servers import FileServer
 from builders.root_files import flat, write_root_file
-from cenote.errors import CenoteError
-from cenote.sources.arrow import ArrowSource
-from cenote.sources.csv import CsvSource
-from cenote.sources.hdf5 import Hdf5Source
-from cenote.sources.interface import Source
-from cenote.sources.json import JsonSource
-from cenote.sources.parquet import ParquetSource
-from cenote.sources.root_tree import reading
-from cenote.sources.root_tree.source import RootTreeSource
-from cenote.sources.support.content import FEW_BYTES, checksum
-from cenote.sources.zip import ZipInput, ZipSource
+from cenote.analysis.sources.arrow import ArrowSource
+from cenote.analysis.sources.csv import CsvSource
+from cenote.analysis.sources.hdf5 import Hdf5Source
+from cenote.analysis.sources.interface import Source
+from cenote.analysis.sources.json import JsonSource
+from cenote.analysis.sources.parquet import ParquetSource
+from cenote.analysis.sources.root_tree import reading
+from cenote.analysis.sources.root_tree.source import RootTreeSource
+from cenote.analysis.sources.support.byte_files import FEW_BYTES, checksum
+from cenote.analysis.sources.zip import ZipInput, ZipSource
+from cenote.common.errors import CenoteError
 
 WRITTEN_BY_ROOT = sorted((Path(__file__).parent / "written_by_root").glob("*.root"))
 ALONE = UUID("4e7de4c2-2b53-4098-a055-3a9446513d24")

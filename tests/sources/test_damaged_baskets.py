@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import uproot
 
-from cenote import errors
-from cenote.errors import CenoteError
-from cenote.sources.root_tree.source import RootTreeSource
+from cenote.analysis.sources.root_tree.source import RootTreeSource
+from cenote.common import errors
+from cenote.common.errors import CenoteError
 
 COMPRESSIONS = {
     "zstd": uproot.ZSTD(1),

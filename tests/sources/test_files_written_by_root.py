@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import cenote
-from cenote.sources.root_tree.source import RootTreeSource
+from cenote.analysis.sources.root_tree.source import RootTreeSource
 
 FILES = Path(__file__).parent / "written_by_root"
 

@@ -13,9 +13,9 @@ from fsspec.implementations.http import HTTPFileSystem
 
 from builders.credentials import GridAuthority, TokenIssuer, write_token
 from builders.file_servers import FileServer
-from cenote import errors
-from cenote.errors import CenoteError
-from cenote.sources.root_tree import RootTreeSource
+from cenote.analysis.sources.root_tree import RootTreeSource
+from cenote.common import errors
+from cenote.common.errors import CenoteError
 from cenote.testing.muons import write_muons
 
 ISSUER = TokenIssuer("https://issuer.test")

@@ -13,8 +13,8 @@ import pytest
 import uproot
 
 from builders.root_files import Branch, flat, lists, write_root_file
-from cenote.sources.root_tree import plain_file, reading
-from cenote.sources.root_tree.source import RootTreeSource
+from cenote.analysis.sources.root_tree import plain_file, reading
+from cenote.analysis.sources.root_tree.source import RootTreeSource
 
 RANGES = [(0, 7), (0, 4), (4, 7), (1, 3), (3, 6), (6, 7)]
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import uproot
 
-from cenote import errors
-from cenote.errors import CenoteError, Problem
-from cenote.sources.root_tree.source import RootTreeSource
+from cenote.analysis.sources.root_tree.source import RootTreeSource
+from cenote.common import errors
+from cenote.common.errors import CenoteError, Problem
 
 WRITTEN_BY_ROOT = Path(__file__).parent / "written_by_root"
 MUTATIONS = 100

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cenote.sources.parquet import ParquetSource
+from cenote.analysis.sources.parquet import ParquetSource
 
 
 def write(path: Path, columns: dict[str, Any], **options: Any) -> str:
@@ -71,7 +71,7 @@ def test_a_file_without_rows_is_described(tmp_path: Path) -> None:
 def test_reading_does_not_import_pandas(tmp_path: Path) -> None:
     url = write(tmp_path / "a", {"x": [1, None], "lists": [[1.0], []]})
     code = (
-        "import sys; from cenote.sources.parquet import ParquetSource;"
+        "import sys; from cenote.analysis.sources.parquet import ParquetSource;"
         f"ParquetSource().read({url!r}, ['x', 'lists'], 0, 2); sys.exit('pandas' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0

@@ -16,10 +16,11 @@ import uproot
 
 from builders.file_servers import FileServer
 from builders.root_files import Branch, LeafOfBytes, flat, lists, objects, vector3, write_root_file
-from cenote.sources.root_tree import plain_file, readers, reading, tree_record
-from cenote.sources.root_tree.places import Places, cut, read_places
-from cenote.sources.root_tree.source import RootTreeSource
-from cenote.sources.root_tree.tree_shape import UnfamiliarError
+from cenote.analysis.sources.root_tree import plain_file, reading, tree_record
+from cenote.analysis.sources.root_tree import plain_file as readers
+from cenote.analysis.sources.root_tree.places import Places, cut, read_places
+from cenote.analysis.sources.root_tree.source import RootTreeSource
+from cenote.analysis.sources.root_tree.tree_record import UnfamiliarError
 
 RANGES = [(0, 700), (0, 400), (400, 700), (10, 20), (390, 410), (699, 700), (0, 0), (400, 400)]
 
@@ -197,7 +198,7 @@ def test_numbers_are_read_without_uproot(tmp_path: Path) -> None:
     url = written_by_uproot(tmp_path / "a.root")
     program = f"""
 import sys
-from cenote.sources.root_tree.source import RootTreeSource
+from cenote.analysis.sources.root_tree.source import RootTreeSource
 source = RootTreeSource()
 info = source.describe({url!r})
 (places,) = source.cut_places(info.places, list(info.columns), [(0, 700)])

@@ -18,9 +18,9 @@ import pytest
 import uproot
 from uproot.writing import _cascadentuple
 
-from cenote import errors
-from cenote.sources.root_tree import plain_file
-from cenote.sources.root_tree.source import RootTreeSource
+from cenote.analysis.sources.root_tree import plain_file
+from cenote.analysis.sources.root_tree.source import RootTreeSource
+from cenote.common import errors
 
 
 def write(path: Path, **trees: dict[str, Any]) -> str:

@@ -14,7 +14,7 @@ ISSUER = TokenIssuer()
 
 
 def test_a_new_token_gets_a_new_name_and_the_first_the_users_own(tmp_path: Path) -> None:
-    from cenote.sources.support.xrootd import SessionNames
+    from cenote.analysis.sources.support.xrootd import SessionNames
 
     names = SessionNames()
     environ = {"BEARER_TOKEN_FILE": str(tmp_path / "token")}
@@ -31,7 +31,7 @@ def test_a_new_token_gets_a_new_name_and_the_first_the_users_own(tmp_path: Path)
 
 
 def test_a_token_in_a_variable_needs_no_name() -> None:
-    from cenote.sources.support.xrootd import SessionNames
+    from cenote.analysis.sources.support.xrootd import SessionNames
 
     assert SessionNames().name({"BEARER_TOKEN": ISSUER.token()}) == ""
 
@@ -39,8 +39,8 @@ def test_a_token_in_a_variable_needs_no_name() -> None:
 def test_addresses_have_the_name_of_the_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import fsspec
 
-    from cenote.sources.support import xrootd
-    from cenote.sources.support.files import remote_options
+    from cenote.analysis.sources.support import xrootd
+    from cenote.analysis.sources.support.files import remote_options
 
     monkeypatch.setattr(xrootd, "session_names", xrootd.SessionNames())
     monkeypatch.setenv("BEARER_TOKEN_FILE", str(tmp_path / "token"))

@@ -19,13 +19,14 @@ import pytest
 from pyarrow import feather
 
 from builders.file_servers import FileServer
-from cenote.errors import CenoteError
-from cenote.sources.arrow import ArrowSource
-from cenote.sources.csv import CsvSource
-from cenote.sources.hdf5 import Hdf5Source
-from cenote.sources.interface import Source
-from cenote.sources.json import JsonSource
-from cenote.sources.support import blocks, byte_files, text_blocks
+from cenote.analysis.sources.arrow import ArrowSource
+from cenote.analysis.sources.csv import CsvSource
+from cenote.analysis.sources.hdf5 import Hdf5Source
+from cenote.analysis.sources.interface import Source
+from cenote.analysis.sources.json import JsonSource
+from cenote.analysis.sources.support import byte_files, text_blocks
+from cenote.analysis.sources.support import text_blocks as blocks
+from cenote.common.errors import CenoteError
 
 ROWS = 200
 WORDS = ("plain", "two\nlines", 'a "quote"', "a,comma", "5'10\" stray")

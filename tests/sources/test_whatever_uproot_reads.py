@@ -26,9 +26,9 @@ from builders.root_files import (
     vector3,
     write_root_file,
 )
-from cenote import errors
-from cenote.sources.root_tree import ttree as _ttree
-from cenote.sources.root_tree.source import RootTreeSource
+from cenote.analysis.sources.root_tree import ttree as _ttree
+from cenote.analysis.sources.root_tree.source import RootTreeSource
+from cenote.common import errors
 
 ENTRIES = 7
 """In two baskets, of 4 and 3 entries."""

@@ -3,7 +3,7 @@
 from builders.plans import a_plan, a_segment
 from builders.stories import Story, done, joined, lost, started
 from cenote.engine.messages import FinishRun, ForgetTask, RunTask, Tick, Warned
-from cenote.engine.options import EngineOptions
+from cenote.engine.task_classes import EngineOptions
 
 ONE_PER_SLOT = EngineOptions(window_per_slot=1.0)
 

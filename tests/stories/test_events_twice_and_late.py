@@ -5,7 +5,7 @@ import pytest
 from builders.plans import a_plan, a_segment
 from builders.stories import Story, cancelled, done, failed, joined, lost, reused, started, taken
 from cenote.engine.messages import AnyEvent, CancelTask, FinishRun, RunTask
-from cenote.engine.options import EngineOptions
+from cenote.engine.task_classes import EngineOptions
 
 ONE_PER_SLOT = EngineOptions(window_per_slot=1.0)
 

@@ -16,8 +16,8 @@ from cenote.engine.messages import (
     StartWorkers,
     StopWorkers,
 )
-from cenote.engine.options import EngineOptions
-from cenote.engine.pool_status import PoolState
+from cenote.engine.scaling import PoolState
+from cenote.engine.task_classes import EngineOptions
 from cenote.language.execution import Elastic, RunLimits
 
 MANAGED = EngineOptions(manages_workers=True, window_per_slot=1.0)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from builders.plans import a_plan, a_pool, a_segment
 from builders.stories import Story, joined, later, lost, requested, started
 from cenote.engine.messages import FinishRun, PoolChanged, StartWorkers
-from cenote.engine.options import EngineOptions
-from cenote.engine.pool_status import PoolState
+from cenote.engine.scaling import PoolState
+from cenote.engine.task_classes import EngineOptions
 
 MANAGED = EngineOptions(manages_workers=True)
 WORDS = "sbatch: error: Requested node configuration is not available"

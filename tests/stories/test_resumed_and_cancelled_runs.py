@@ -3,7 +3,7 @@
 from builders.plans import a_plan, a_segment
 from builders.stories import Story, cancelled, done, failed, joined, reused, started, taken
 from cenote.engine.messages import CancelTask, FinishRun, ForgetTask, RunTask
-from cenote.engine.options import EngineOptions
+from cenote.engine.task_classes import EngineOptions
 
 ONE_PER_SLOT = EngineOptions(window_per_slot=1.0)
 

@@ -5,7 +5,7 @@ import pytest
 from builders.plans import a_plan, a_pool, a_segment
 from builders.stories import Cause, Story, done, failed, given_up, joined, later, lost, requested, started, taken
 from cenote.engine.messages import CancelTask, FinishRun, ForgetTask, LossCause, RunTask, StartWorkers, TaskGivenUp
-from cenote.engine.options import EngineOptions
+from cenote.engine.task_classes import EngineOptions
 from cenote.language.execution import RunLimits
 
 KEEP_GOING = EngineOptions(keep_going=True)

@@ -3,7 +3,7 @@
 from builders.plans import a_plan, a_pool
 from builders.stories import Story, answers, done, failed, joined, later, lost, requested, silent, started, taken
 from cenote.engine.messages import AnyCommand, EndWorkers, RunTask, StartWorkers
-from cenote.engine.options import EngineOptions
+from cenote.engine.task_classes import EngineOptions
 
 MANAGED = EngineOptions(manages_workers=True, window_per_slot=1.0)
 

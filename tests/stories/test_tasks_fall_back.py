@@ -15,9 +15,9 @@ from cenote.engine.messages import (
     TaskGivenUp,
     TaskSplit,
 )
-from cenote.engine.options import EngineOptions
+from cenote.engine.task_classes import EngineOptions
 from cenote.language.execution import FallbackWhen, RunLimits
-from cenote.plan.plan import Plan
+from cenote.planning.plan import Plan
 
 MANAGED = EngineOptions(manages_workers=True, window_per_slot=1.0)
 NEVER = FallbackWhen()

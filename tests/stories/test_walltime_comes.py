@@ -14,7 +14,7 @@ from builders.stories import (
     taken,
 )
 from cenote.engine.messages import AnyCommand, DecisionEvent, RunTask, StartWorkers, StopWorkers, TaskGivenUp
-from cenote.engine.options import EngineOptions
+from cenote.engine.task_classes import EngineOptions
 from cenote.language.execution import Elastic, RunLimits
 
 MANAGED = EngineOptions(manages_workers=True, window_per_slot=1.0)

@@ -3,7 +3,7 @@
 from builders.plans import a_plan, a_pool
 from builders.stories import Story, failed, joined, later, lost, requested, started, taken
 from cenote.engine.messages import AnyCommand, FinishRun, StartWorkers
-from cenote.engine.options import EngineOptions
+from cenote.engine.task_classes import EngineOptions
 from cenote.language.execution import RunLimits
 
 NO_WAY = "it never joined: the node does not reach the driver (exit code 97)"

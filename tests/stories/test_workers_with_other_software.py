@@ -7,8 +7,8 @@ import pytest
 from builders.plans import a_plan, a_pool
 from builders.stories import Story, joined, later, lost, requested, started
 from cenote.engine.messages import FinishRun, PoolChanged
-from cenote.engine.options import EngineOptions
-from cenote.engine.pool_status import PoolState
+from cenote.engine.scaling import PoolState
+from cenote.engine.task_classes import EngineOptions
 
 MANAGED = EngineOptions(manages_workers=True)
 WORDS = "its software does not fit the driver's: it has numpy 1.26.4 (the driver has 2.1.0)"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cenote.errors import BATCH_SYSTEM, CenoteError
-from cenote.strategies.support.batch import ask, hand_in
+from cenote.common.errors import BATCH_SYSTEM, CenoteError
+from cenote.execution.strategies.support.batch import ask, hand_in
 
 OWN_GROUP = "import os; print(os.getpgrp() == os.getpid())"
 

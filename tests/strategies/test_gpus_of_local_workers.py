@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from cenote.execution.strategies.local.strategy import LocalStrategy, gpus_for
 from cenote.language.execution import Amounts
-from cenote.strategies.local.strategy import LocalStrategy, gpus_for
 from cenote.testing.launches import a_launch
 
 HERE = ("0", "1", "2", "3")
@@ -68,5 +68,5 @@ def test_workers_with_gpus_see_their_own_and_workers_without_see_none(
 
 def test_where_there_are_no_gpus_nothing_is_said_about_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.setattr("cenote.strategies.local.strategy.visible_gpus", tuple)
+    monkeypatch.setattr("cenote.execution.strategies.local.strategy.visible_gpus", tuple)
     assert seen_by_workers(tmp_path, 1, 0) == ["None", "None"]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from cenote.start_failures import StartFailure
-from cenote.strategies.interface import JobState, JobStatus
-from cenote.strategies.local.strategy import LocalStrategy
+from cenote.execution.start_failures import StartFailure
+from cenote.execution.strategies.interface import JobState, JobStatus
+from cenote.execution.strategies.local.strategy import LocalStrategy
 from cenote.testing.launches import a_launch
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from cenote.common.errors import CenoteError
 from cenote.engine.messages import JobState, LossCause
-from cenote.errors import CenoteError
+from cenote.execution.launch import LOG, WORKER, Launch, RunLocation, Sent, SentFile
+from cenote.execution.strategies.htcondor.strategy import HTCondor
+from cenote.execution.strategies.interface import JobId, JobStatus, TracedJob
 from cenote.language.execution import Amounts
-from cenote.launch import LOG, WORKER, Launch, RunLocation, Sent, SentFile
-from cenote.strategies.htcondor.strategy import HTCondor
-from cenote.strategies.interface import JobId, JobStatus, TracedJob
 from cenote.testing.launches import a_launch
 from cenote.testing.scripted_shell import HANGS, Reply, complains, scripted_shell
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from cenote.strategies.htcondor.strategy import HTCondor
+from cenote.execution.strategies.htcondor.strategy import HTCondor
 from cenote.testing.launches import a_launch
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from cenote.errors import CenoteError
-from cenote.launch import WORKER, Launch, RunLocation
-from cenote.names import plain_name, worker_name
-from cenote.strategies.htcondor.strategy import HTCondor
-from cenote.strategies.slurm.queue import own_jobs
-from cenote.strategies.slurm.strategy import Slurm
+from cenote.common.errors import CenoteError
+from cenote.common.text import plain_name, worker_name
+from cenote.execution.launch import WORKER, Launch, RunLocation
+from cenote.execution.strategies.htcondor.strategy import HTCondor
+from cenote.execution.strategies.slurm.queue import own_jobs
+from cenote.execution.strategies.slurm.strategy import Slurm
 from cenote.testing.launches import a_launch
 from cenote.testing.scripted_shell import scripted_shell
 

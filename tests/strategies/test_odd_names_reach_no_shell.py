@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cenote.errors import JOB_REFUSED, CenoteError
-from cenote.launch import LOG, WORKER, Launch, RunLocation, SentFile
-from cenote.names import worker_name
-from cenote.strategies.htcondor.strategy import HTCondor
-from cenote.strategies.slurm.strategy import Slurm
+from cenote.common.errors import JOB_REFUSED, CenoteError
+from cenote.common.text import worker_name
+from cenote.execution.launch import LOG, WORKER, Launch, RunLocation, SentFile
+from cenote.execution.strategies.htcondor.strategy import HTCondor
+from cenote.execution.strategies.slurm.strategy import Slurm
 from cenote.testing.launches import a_launch
 
 PIECES = [

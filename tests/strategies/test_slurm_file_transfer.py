@@ -18,15 +18,15 @@ from typing import Any
 
 import pytest
 
-from cenote import shell
-from cenote.launch import LOG, WORKER, Launch, NodeVariable, Part, Sent, SentFile, Word
-from cenote.shell import FinishedProcess
-from cenote.start_failures import StartFailure
-from cenote.strategies.interface import OVER, JobId, JobState, JobStatus
-from cenote.strategies.slurm import file_transfer, node_shell
-from cenote.strategies.slurm.file_transfer import FileTransfers
-from cenote.strategies.slurm.node_shell import folder_of
-from cenote.strategies.slurm.strategy import Slurm
+from cenote.common import shell
+from cenote.common.shell import FinishedProcess
+from cenote.execution.launch import LOG, WORKER, Launch, NodeVariable, Part, Sent, SentFile, Word
+from cenote.execution.start_failures import StartFailure
+from cenote.execution.strategies.interface import OVER, JobId, JobState, JobStatus
+from cenote.execution.strategies.slurm import file_transfer, node_shell
+from cenote.execution.strategies.slurm.file_transfer import FileTransfers
+from cenote.execution.strategies.slurm.node_shell import folder_of
+from cenote.execution.strategies.slurm.strategy import Slurm
 from cenote.testing.launches import a_launch
 from cenote.testing.scripted_shell import HANGS, AtOnce, Reply, complains, scripted_shell
 

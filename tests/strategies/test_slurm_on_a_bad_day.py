@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from cenote.common.errors import JOB_REFUSED, CenoteError
 from cenote.engine.messages import JobState, LossCause
-from cenote.errors import JOB_REFUSED, CenoteError
+from cenote.execution.launch import WORKER, Launch, RunLocation
+from cenote.execution.strategies.interface import JobId, JobStatus
+from cenote.execution.strategies.slurm.queue import STATES, own_jobs
+from cenote.execution.strategies.slurm.strategy import Slurm
 from cenote.language.execution import Amounts
-from cenote.launch import WORKER, Launch, RunLocation
-from cenote.strategies.interface import JobId, JobStatus
-from cenote.strategies.slurm.queue import STATES, own_jobs
-from cenote.strategies.slurm.strategy import Slurm
 from cenote.testing.launches import a_launch
 from cenote.testing.scripted_shell import HANGS, Reply, complains, scripted_shell
 

@@ -17,12 +17,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from cenote.products.cutflow import Cutflow, CutflowRow
-from cenote.products.histogram import HistogramProduct
-from cenote.products.support import fill_sums
-from cenote.products.support.histogram_data import NotDataError, histogram_data, histogram_from
-from cenote.products.table import GroupedTable, Total
-from cenote.worker.results.bundle import (
+from cenote.analysis.products.cutflow import Cutflow, CutflowRow
+from cenote.analysis.products.histogram import HistogramProduct
+from cenote.analysis.products.support import fill_sums
+from cenote.analysis.products.support.histogram_data import NotDataError, histogram_data, histogram_from
+from cenote.analysis.products.table import GroupedTable, Total
+from cenote.execution.worker.results.bundle import (
     DATA,
     PICKLE,
     NotPackedError,

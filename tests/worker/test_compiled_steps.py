@@ -13,14 +13,14 @@ import pytest
 
 import cenote
 from builders.compiled_stages import assert_same_product
-from cenote.compiled import machine_code
-from cenote.compiled.machine_code import Compiler
-from cenote.plan.plan import Plan
-from cenote.runtime.task_specs import TaskSpecs, make_run_spec
+from cenote.analysis.compiled import machine_code
+from cenote.analysis.compiled.machine_code import Compiler
+from cenote.execution.runtime.task_specs import TaskSpecs, make_run_spec
+from cenote.execution.worker.compiled_group import CompiledGroup
+from cenote.execution.worker.results.store import Store
+from cenote.execution.worker.run_task import TaskRunner
+from cenote.planning.plan import Plan
 from cenote.testing.muons import write_muons
-from cenote.worker.compiled_group import CompiledGroup
-from cenote.worker.results.store import Store
-from cenote.worker.run_task import TaskRunner
 
 FLOW = """
 data: {datasets: [{name: d, files: [a.root], eventtype: data}, {name: m, files: [b.root], eventtype: mc}]}
@@ -129,7 +129,7 @@ def test_without_a_compiler_stages_run_the_ordinary_way(
     ordinary, before = run(plan, tmp_path / "ordinary")
     monkeypatch.setattr(CompiledGroup, "worth", 0)
     monkeypatch.setitem(sys.modules, "llvmlite.binding", None)
-    monkeypatch.setattr("cenote.compiled.run.COMPILER", Compiler())
+    monkeypatch.setattr("cenote.analysis.compiled.run.COMPILER", Compiler())
     found, after = run(plan, tmp_path / "without")
     assert after == before
     assert_same_product(found["H"], ordinary["H"])

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from builders.processes import is_alive, parent_of, words_of
-from cenote.worker.process.forking import ForkedOutput, ForkedProcess, NoForkError, WarmProcess
-from cenote.worker.process.warm_processes import WarmProcesses
+from cenote.execution.worker.process.forking import ForkedOutput, ForkedProcess, NoForkError, WarmProcess
+from cenote.execution.worker.process.warm_processes import WarmProcesses
 
 PATIENCE = 60.0
 
@@ -104,7 +104,7 @@ def test_it_is_listed_with_its_own_words_and_marks(warm: Warm) -> None:
     assert words_of(process.pid)[-4:] == ["-m", "sleeps", "--name", "gpu-7"]
     variables = Path(f"/proc/{process.pid}/environ").read_bytes().split(b"\0")
     assert b"CENOTE_WORKER=gpu-7" in variables
-    assert words_of(warm.template.pid)[-2:] == ["cenote.worker.process.template", "json"]
+    assert words_of(warm.template.pid)[-2:] == ["cenote.execution.worker.process.template", "json"]
 
 
 def test_descriptors_come_along(warm: Warm) -> None:

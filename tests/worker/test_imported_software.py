@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cenote.worker.process import imported_software
-from cenote.worker.process.imported_software import ImportedSoftware
+from cenote.execution.worker.process import imported_software
+from cenote.execution.worker.process.imported_software import ImportedSoftware
 
 
 def test_a_package_that_is_installed_is_noticed_and_files_beside_it_are_not(

@@ -7,8 +7,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cenote.operations.support.events import DatasetInfo, Events
-from cenote.worker.join import one_after_the_other, side_by_side
+from cenote.analysis.operations.support.events import DatasetInfo, Events
+from cenote.execution.worker.join import one_after_the_other, side_by_side
 
 
 def events(size: int = 6) -> Events:

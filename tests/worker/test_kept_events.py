@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from cenote.operations.support.events import DatasetInfo, Events
-from cenote.worker.results.bundle import DATA, bodies_of, pack, unpack
-from cenote.worker.results.kept_events import (
+from cenote.analysis.operations.support.events import DatasetInfo, Events
+from cenote.execution.worker.results.bundle import DATA, bodies_of, pack, unpack
+from cenote.execution.worker.results.kept_events import (
     NotKeptError,
     data_in,
     done_again,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cenote.worker.process.last_output import last_words
+from cenote.execution.worker.process.user_output import last_words
 
 
 def test_the_last_lines_are_its_last_words_and_empty_ones_say_nothing() -> None:

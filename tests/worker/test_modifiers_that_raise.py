@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from cenote.modifiers.interface import Modifier, Run, StageCall
-from cenote.modifiers.retry import Retry
-from cenote.operations.interface import Operation, Result
-from cenote.operations.support.events import Events
+from cenote.analysis.modifiers.interface import Modifier, Run, StageCall
+from cenote.analysis.modifiers.retry import Retry
+from cenote.analysis.operations.interface import Operation, Result
+from cenote.analysis.operations.support.events import Events
+from cenote.execution.worker.failure import ModifierFailure, failure_of
+from cenote.execution.worker.modified import run_modified
 from cenote.testing.sample_events import sample_events
-from cenote.worker.failure import ModifierFailure, failure_of
-from cenote.worker.modified import run_modified
 
 
 class _Idle(Operation):

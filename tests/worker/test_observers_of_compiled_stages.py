@@ -10,16 +10,16 @@ import pytest
 
 import cenote
 from builders.compiled_stages import assert_same_product
-from cenote.backends.local.threads import may_share_process
-from cenote.compiled.machine_code import Compiler
-from cenote.plan.plan import Plan
-from cenote.runtime.task_specs import TaskSpecs, make_run_spec
+from cenote.analysis.compiled.machine_code import Compiler
+from cenote.execution.backends.local.in_process import may_share_process
+from cenote.execution.runtime.task_specs import TaskSpecs, make_run_spec
+from cenote.execution.worker.compiled_group import CompiledGroup, Ran
+from cenote.execution.worker.compiled_programs import CompiledLoop
+from cenote.execution.worker.results.store import Store
+from cenote.execution.worker.run_task import TaskRunner
+from cenote.execution.worker.task_spec import Outcome
+from cenote.planning.plan import Plan
 from cenote.testing.muons import write_muons
-from cenote.worker.compiled_group import CompiledGroup, Ran
-from cenote.worker.compiled_programs import CompiledLoop
-from cenote.worker.results.store import Store
-from cenote.worker.run_task import TaskRunner
-from cenote.worker.task_spec import Outcome
 
 FLOW = """
 plugins: [ops.py]
@@ -34,7 +34,7 @@ execution: {backend: local, modifiers: %(all)s}
 OPS = """
 from typing import ClassVar
 from cenote import modifier
-from cenote.modifiers.profile import Profile
+from cenote.analysis.modifiers.profile import Profile
 
 @modifier("custom.calls", measures={"calls": "Calls", "stages": "Stages"}, compiled=True)
 def calls(run, events, *, call):
@@ -153,7 +153,7 @@ def test_a_modifier_that_fails_around_a_loop_names_its_stages(tmp_path: Path) ->
 
 
 def test_summary_report_trace_and_flame_graph_show_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cenote.compiled.run.COMPILER", Compiler())  # compiling takes long enough for a sample
+    monkeypatch.setattr("cenote.analysis.compiled.run.COMPILER", Compiler())  # compiling takes long enough for a sample
     modifiers = "[{name: profile, params: {flame: true}}, trace]"
     run = flow(tmp_path, of_all=modifiers, plugins="[]").run(tmp_path / "out", workers=1)
     (loop,) = run.summary["compiled"]

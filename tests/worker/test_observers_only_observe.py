@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from cenote.modifiers.interface import Modifier, Run, StageCall
-from cenote.operations.interface import Operation, Result
-from cenote.operations.support.events import DatasetInfo, Events
+from cenote.analysis.modifiers.interface import Modifier, Run, StageCall
+from cenote.analysis.operations.interface import Operation, Result
+from cenote.analysis.operations.support.events import DatasetInfo, Events
+from cenote.execution.worker.modified import run_modified
 from cenote.testing.sample_events import sample_events
-from cenote.worker.modified import run_modified
 
 
 class _Counting(Operation):

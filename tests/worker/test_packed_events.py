@@ -8,9 +8,8 @@ import awkward as ak
 import numpy as np
 import pytest
 
-from cenote.operations.support.events import DatasetInfo, Events
-from cenote.worker.results.bundle import pack, unpack
-from cenote.worker.results.packed_events import packed
+from cenote.analysis.operations.support.events import DatasetInfo, Events
+from cenote.execution.worker.results.bundle import pack, packed, unpack
 
 EVENTS = 5000
 RNG = np.random.default_rng(3)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import cenote
-from cenote import shell
-from cenote.runtime.task_specs import make_run_spec
+from cenote.common import shell
+from cenote.execution.runtime.task_specs import make_run_spec
 from cenote.testing.muons import write_muons
 
 FLOW = """
@@ -24,13 +24,13 @@ analysis:
       write: {kind: parquet, path: skim, keep: [MET_pt]}
 """
 NEEDED = [
-    "cenote.operations.hep.hist.operation",
-    "cenote.operations.hep.selection.cutflow",
-    "cenote.products.cutflow",
-    "cenote.products.histogram",
-    "cenote.sinks.parquet",
-    "cenote.sources.root_tree.readers",
-    "cenote.sources.root_tree.source",
+    "cenote.analysis.operations.hep.hist.operation",
+    "cenote.analysis.operations.hep.selection.cutflow",
+    "cenote.analysis.products.cutflow",
+    "cenote.analysis.products.histogram",
+    "cenote.analysis.sinks.parquet",
+    "cenote.analysis.sources.root_tree.plain_file",
+    "cenote.analysis.sources.root_tree.source",
 ]
 BEGIN = """
 import ast, pickle, sys
@@ -39,7 +39,7 @@ def parse(*_, **__):
     raise SystemError("AST constructor recursion depth mismatch")
 
 ast.parse = parse
-from cenote.worker.run_task import TaskRunner
+from cenote.execution.worker.run_task import TaskRunner
 TaskRunner(pickle.load(open(sys.argv[1], "rb")))
 print(*sorted(name for name in sys.modules if name.startswith("cenote.")))
 """
@@ -63,7 +63,7 @@ def test_every_plugin_is_there_before_the_first_task_and_no_source_was_parsed(pr
 
 
 def test_a_plugin_that_only_other_pools_have_does_not_keep_a_worker_from_its_own_tasks(program: Path) -> None:
-    elsewhere = f"import sys\nsys.modules['cenote.sinks.parquet'] = None\n{BEGIN}"
+    elsewhere = f"import sys\nsys.modules['cenote.analysis.sinks.parquet'] = None\n{BEGIN}"
     begun = shell.run_command([sys.executable, "-c", elsewhere, str(program)], seconds=120)
     assert begun.returncode == 0, begun.stderr
-    assert "cenote.operations.hep.hist.operation" in begun.stdout.split()
+    assert "cenote.analysis.operations.hep.hist.operation" in begun.stdout.split()

@@ -14,15 +14,15 @@ from pathlib import Path
 import pytest
 
 from builders.strangers import Door, answer, what_strangers_get
-from cenote.authority import identities_of
-from cenote.backends.interface import MeetingPoint
-from cenote.plugins.shipped import SourceFile
-from cenote.probe.listener import ReportListener
-from cenote.probe.node import gpu_models, hand_over, look_around, receive_credentials
-from cenote.probe.report import CredentialAsked, FileAsked, Question, as_line, as_word, from_word
+from cenote.common.certificates.authority import identities_of
+from cenote.execution.backends.interface import MeetingPoint
+from cenote.execution.probe.listener import ReportListener
+from cenote.execution.probe.node import gpu_models, hand_over, look_around, receive_credentials
+from cenote.execution.probe.report import CredentialAsked, FileAsked, Question, as_line, as_word, from_word
+from cenote.execution.worker.process.credentials import FILE, DeliveredCredential
+from cenote.execution.worker.process.scratch import leave_scratch
+from cenote.language.plugins.shipped import SourceFile
 from cenote.testing.muons import write_muons
-from cenote.worker.process.credentials import FILE, DeliveredCredential
-from cenote.worker.process.scratch import leave_scratch
 
 OURS = identities_of("probe")
 HERE = MeetingPoint("127.0.0.1", range(1))

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from cenote import shell
-from cenote.worker.process.scratch import (
+from cenote.common import shell
+from cenote.execution.worker.process.scratch import (
     filled_in,
     keep_temporary_files,
     leave_scratch,
@@ -27,7 +27,7 @@ from cenote.worker.process.scratch import (
 A_MINUTE_AGO = 100
 TAKEN_ELSEWHERE = """
 import sys
-from cenote.worker.process.scratch import take_scratch
+from cenote.execution.worker.process.scratch import take_scratch
 print(take_scratch(sys.argv[1], "gpu-1"), flush=True)
 sys.stdin.read()
 """
@@ -156,8 +156,8 @@ def test_another_users_folder_under_our_name_is_left_alone(tmp_path: Path) -> No
 
 INTERRUPTED = """
 import os, signal, sys, threading
-from cenote.backends.dask.worker import _end_for_signal
-from cenote.worker.process import scratch
+from cenote.execution.backends.dask.worker import _end_for_signal
+from cenote.execution.worker.process import scratch
 
 signal.signal(signal.SIGTERM, _end_for_signal)
 folder = scratch.take_scratch(sys.argv[1], "w")

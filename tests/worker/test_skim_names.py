@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cenote.plan.outputs.rules import skim_path
+from cenote.planning.outputs.rules import skim_path
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,13 @@ import awkward as ak
 import numpy as np
 import pytest
 
-from cenote.errors import CenoteError
-from cenote.operations.support.events import DatasetInfo, Events
-from cenote.plan.plan import Partition, WriteStep
-from cenote.worker.results.bundle import pack, unpack
-from cenote.worker.results.skim import bring_home, write_skim
-from cenote.worker.results.written_files import WrittenFiles
-from cenote.worker.task_spec import Piece
+from cenote.analysis.operations.support.events import DatasetInfo, Events
+from cenote.common.errors import CenoteError
+from cenote.execution.worker.results.bundle import pack, unpack
+from cenote.execution.worker.results.skim import bring_home, write_skim
+from cenote.execution.worker.results.written_files import WrittenFiles
+from cenote.execution.worker.task_spec import Piece
+from cenote.planning.plan import Partition, WriteStep
 
 WRITE = WriteStep("parquet", {}, "skim.parquet", ("x",))
 PIECE = Piece(Partition("data", "events", "a.root", 0, 3), part=0)

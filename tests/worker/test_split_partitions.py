@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 import cenote
-from cenote.plan.plan import Plan
-from cenote.runtime.task_specs import TaskSpecs, make_run_spec
+from cenote.execution.runtime.task_specs import TaskSpecs, make_run_spec
+from cenote.execution.worker.results.store import Store
+from cenote.execution.worker.run_task import TaskRunner
+from cenote.planning.plan import Plan
 from cenote.testing.muons import write_muons
-from cenote.worker.results.store import Store
-from cenote.worker.run_task import TaskRunner
 
 FLOW = """
 data: {datasets: [{name: d, files: [a.root]}]}

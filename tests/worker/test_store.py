@@ -9,8 +9,8 @@ import awkward as ak
 import numpy as np
 import pytest
 
-from cenote.worker.results import run_key
-from cenote.worker.results.store import DamagedResultError, Store
+from cenote.execution.worker.results import store as run_key
+from cenote.execution.worker.results.store import DamagedResultError, Store
 
 
 @pytest.fixture

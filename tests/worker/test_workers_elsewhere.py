@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import cenote
-from cenote.runtime.task_specs import TaskSpecs, make_run_spec
+from cenote.execution.runtime.task_specs import TaskSpecs, make_run_spec
+from cenote.execution.worker.run_task import TaskRunner
 from cenote.testing.muons import write_muons
-from cenote.worker.run_task import TaskRunner
 
 
 def test_names_of_files_are_relative_to_where_the_driver_was_started(

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 import click
 from click.shell_completion import CompletionItem
 
-from cenote.plugins.kinds import PluginKind
+from cenote.language.plugins.kinds import PluginKind
 
 LARGEST_FILE = 4 << 20
 """Bytes of a workflow that is looked at while somebody types."""
@@ -57,7 +57,7 @@ def complete_profile(ctx: click.Context, _param: click.Parameter, incomplete: st
 
 def complete_run(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Folders that hold a run, here or in `out`; other folders where none is meant."""
-    from cenote.runs.folder import RunFolder
+    from cenote.execution.runs.folder import RunFolder
 
     found = [path for pattern in ("*", "out/*") for path in Path().glob(pattern) if RunFolder(path).holds_run]
     runs = [CompletionItem(str(folder)) for folder in sorted(found) if str(folder).startswith(incomplete)]
@@ -92,7 +92,7 @@ def settings_from(typed: str, document: Mapping[str, Any]) -> list[str]:
 
 def _below(annotation: Any, value: Any) -> Iterator[tuple[str, tuple[Any, Any]]]:
     """Keys and names that may follow, each with its own type and what the workflow has there."""
-    from cenote.plugins.settings import fields_of, is_described, key_of
+    from cenote.language.plugins.settings import fields_of, is_described, key_of
 
     held = value if isinstance(value, dict) else {}
     for kind in _kinds(annotation):
@@ -123,14 +123,14 @@ def _kinds(annotation: Any) -> Iterator[Any]:
 
 
 def _plugins(kind: PluginKind, incomplete: str) -> list[CompletionItem]:
-    from cenote.plugins import registry
+    from cenote.language.plugins import registry
 
     return [CompletionItem(name) for name in registry.names(kind) if name.startswith(incomplete)]
 
 
 def _stages(ctx: click.Context) -> list[str]:
     if (folder := ctx.params.get("folder")) is not None:
-        from cenote.runs.folder import RunFolder
+        from cenote.execution.runs.folder import RunFolder
 
         try:
             plan = json.loads(RunFolder(Path(folder)).plan.read_text(encoding="utf-8"))

@@ -13,7 +13,7 @@ import time
 from contextlib import suppress
 from typing import NoReturn
 
-from cenote.names import listed
+from cenote.common.text import listed
 
 PATIENCE = 10.0
 """Seconds for threads of other code, and for what it registered for the end."""
@@ -39,7 +39,7 @@ def _is_watched() -> bool:
 
 def _is_ours_alone() -> bool:
     """Somebody's code may leave files open that Python closes as it ends; threads want to end as well."""
-    registry = sys.modules.get("cenote.plugins.registry")
+    registry = sys.modules.get("cenote.language.plugins.registry")
     return threading.active_count() == 1 and not (registry is not None and registry.has_foreign())
 
 

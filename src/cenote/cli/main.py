@@ -5,18 +5,77 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 import click
 from click.shell_completion import CompletionItem
 
-from cenote import __version__, signals
+from cenote import __version__
 from cenote.cli import streams
-from cenote.cli.command_list import COMMANDS
-from cenote.cli.exit_codes import EXIT_CODES, FAULT, INTERRUPTED, PIPE_CLOSED
 from cenote.cli.options import WANTS_JSON
-from cenote.errors import CenoteError, Problem
-from cenote.names import did_you_mean
+from cenote.common import signals
+from cenote.common.errors import CenoteError, Problem
+from cenote.common.text import did_you_mean
+
+# List the commands from their files, so that `cenote --help` need not import any of them.
+
+
+FOLDER = Path(__file__).parent / "commands"
+USUAL = (
+    *("init", "check", "plan", "credentials", "probe", "simulate", "run", "submit", "status", "why", "cancel", "clean"),
+    *("report", "diff", "ops", "env", "store", "site", "schema", "demo", "completion"),
+)
+"""In the order in which people meet them; any others follow by name."""
+
+
+def _found() -> dict[str, str]:
+    files = {path.stem: path for path in sorted(FOLDER.glob("[!_]*.py"))}
+    names = dict.fromkeys((*(name for name in USUAL if name in files), *files))
+    return {name: _first_line(files[name]) for name in names}
+
+
+def _first_line(path: Path) -> str:
+    """Of the docstring."""
+    with path.open(encoding="utf-8") as file:
+        return file.readline().strip().strip('"')
+
+
+COMMANDS = _found()
+"""Command → its line in the help, which is the first line of its file `commands/NAME.py`."""
+
+
+# State what the exit codes mean; errors.py gives each kind of error its own.
+
+
+DONE = 0
+PARTIAL = 1
+DIFFERS = 1
+"""As of `diff`: what was compared is not the same."""
+FAULT = 70
+INTERRUPTED = 130
+PIPE_CLOSED = 141
+
+EXIT_CODES: tuple[tuple[str, str], ...] = (
+    (f"{DONE}", "done"),
+    (
+        f"{PARTIAL}",
+        "partial: some data could not be processed (--keep-going), or a table not written; `cenote diff`: runs differ",
+    ),
+    ("2", "the command was not understood, or the output folder is taken"),
+    ("10-19", "the file is wrong (10 YAML and keys, 11 plan, 12 plugins, 14 no pool can ever run a stage)"),
+    ("20-29", "the run failed (20 a stage, 21 workers, 22 an input that changed)"),
+    (
+        "30-39",
+        "the environment (30 software, 31 full disk, 32 no access, 33 broken storage, 34 bad path, 35 damaged run)",
+    ),
+    ("40-49", "the batch system, or a service, refused"),
+    (f"{FAULT}", "an internal error of cenote"),
+    ("129", "ended by SIGHUP: the terminal was closed"),
+    (f"{INTERRUPTED}", "ended by Ctrl-C or `cenote cancel`"),
+    ("143", "ended by SIGTERM"),
+    (f"{PIPE_CLOSED}", "the reader of the output closed the pipe"),
+)
 
 
 class LazyGroup(click.Group):
@@ -126,7 +185,7 @@ def _exit_code_of_problems(problems: Sequence[Problem]) -> int:
 
 def _exit_code_of_refusal(problem: OSError) -> int:
     """A file system refuses something, or stdout does; every other error of the system is a fault of ours."""
-    from cenote.storage import problem_of
+    from cenote.common.storage import problem_of
 
     found = problem_of(problem)
     return _exit_code_of_fault(problem) if found is None else _exit_code_of_problems([found])

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from cenote import errors
+from cenote.common import errors
 
 
 class Template(NamedTuple):

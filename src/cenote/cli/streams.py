@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, TextIO, cast
 
-from cenote.text import TURNING
+from cenote.common.text import TURNING
 
 STDOUT = "the standard output"
 _IN, _OUT, _ERR = 0, 1, 2
@@ -39,7 +39,7 @@ def make_ready() -> None:
 
 def user_code_aside() -> AbstractContextManager[None]:
     """While it lasts, what the user's code prints in this process goes to stderr: stdout is for our answers."""
-    from cenote.worker.process.user_output import diverted
+    from cenote.execution.worker.process.user_output import diverted
 
     return diverted(sys.stderr)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from cenote.common.units import format_seconds
 from cenote.engine.messages import (
     AnyCommand,
     EndWorkers,
@@ -24,12 +25,10 @@ from cenote.engine.messages import (
     WorkerRequested,
     WorkerSilent,
 )
-from cenote.engine.pool_status import PoolState, pool_state
-from cenote.engine.scaling import Load, needed_workers, remembered, wanted_workers
+from cenote.engine.scaling import Load, PoolState, needed_workers, pool_state, remembered, wanted_workers
 from cenote.engine.workers import PoolWorkers
 from cenote.language.execution import RunLimits
-from cenote.placement.pools import PlacedPool
-from cenote.units import format_seconds
+from cenote.planning.placement.pools import PlacedPool
 
 SCALE_EVERY = 0.2
 """Seconds; more often than that, only when a worker came or went."""

@@ -46,17 +46,12 @@ from cenote.engine.messages import (
     WorkerRequested,
     WorkerSilent,
 )
-from cenote.engine.options import EngineOptions
-from cenote.engine.ready import ReadyTasks
-from cenote.engine.recovery.attempts import Attempts
 from cenote.engine.recovery.moving import TaskMover
-from cenote.engine.recovery.retries import History, decide
-from cenote.engine.recovery.worker_toll import WorkerToll
+from cenote.engine.recovery.retries import Attempts, History, WorkerToll, decide
 from cenote.engine.scaling import Load
-from cenote.engine.task_classes import TaskClasses
-from cenote.engine.task_ranges import ranges_of
-from cenote.engine.tasks import READY, SENT, TaskStates
-from cenote.plan.plan import Plan
+from cenote.engine.task_classes import EngineOptions, TaskClasses
+from cenote.engine.tasks import READY, SENT, ReadyTasks, TaskStates, ranges_of
+from cenote.planning.plan import Plan
 
 
 class RunPhase(Enum):

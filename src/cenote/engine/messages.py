@@ -10,9 +10,9 @@ from typing import Literal
 
 import msgspec
 
-from cenote.engine.pool_status import PoolState
-from cenote.engine.task_ranges import TaskRanges
-from cenote.modifiers.support.measures import Measured
+from cenote.analysis.modifiers.support.measures import Measured
+from cenote.engine.scaling import PoolState
+from cenote.engine.tasks import TaskRanges
 
 EndStatus = Literal["succeeded", "partial", "failed", "cancelled"]
 """How a run ends."""

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cenote.language.execution import Amounts
-from cenote.placement.pools import PlacedPool
-from cenote.placement.resources import lacking, largest, share
-from cenote.plan.plan import Plan, Segment, TaskTable
-from cenote.values import dataclass
+from cenote.common.values import dataclass
+from cenote.language.execution import Amounts, RunLimits
+from cenote.planning.placement.pools import PlacedPool, lacking, largest, share
+from cenote.planning.plan import Plan, Segment, TaskTable
 
 
 @dataclass(frozen=True)
@@ -101,3 +101,24 @@ def _asked(segment: Segment, plan: Plan) -> Amounts:
 
 def _fits(pool: PlacedPool | None, asked: Amounts) -> bool:
     return pool is not None and not lacking(share(pool.resources, pool.slots), asked)
+
+
+# Hold the options of the engine: what to do about failures, how far ahead to send work.
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """How the engine runs one plan."""
+
+    keep_going: bool = False
+    """Finish everything that a failed task does not spoil, instead of stopping at the first failure."""
+    skips: frozenset[str] = frozenset()
+    """Datasets that do without files which cannot be read: these do not end the run, whoever plans it again."""
+    limits: RunLimits = field(default_factory=RunLimits)
+    """As the workflow's `execution.limits` says."""
+    window_per_slot: float = 2.0
+    """Tasks sent to a pool for each of its slots, so that a worker finds its next task already there."""
+    ahead_seconds: float = 0.0
+    """Work for each slot, in seconds, that is sent where tasks are so short that the window would not last."""
+    manages_workers: bool = False
+    """Whether the engine asks for workers and ends them; False where they join by themselves (backend local)."""

@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from cenote.engine.messages import JobChanged, JobState, WorkerJoined, WorkerLost, WorkerRequested, WorkerSilent
-from cenote.engine.pool_status import PoolState, WorkerCounts
-from cenote.engine.scaling import Past
-from cenote.placement.pools import PlacedPool
+from cenote.engine.scaling import Past, PoolState, WorkerCounts
+from cenote.planning.placement.pools import PlacedPool
 
 _UNFIT_LIMIT = 3
 """So many workers that are turned away for their software, with none that ever joined, mean that none will."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cenote import errors
-from cenote.errors import Problem
+from cenote.common import errors
+from cenote.common.errors import Problem
 from cenote.language.execution import ExecutionSettings, PoolSettings
-from cenote.language.origins import KeyPath
+from cenote.language.plugins import registry
+from cenote.language.plugins.kinds import PluginKind
+from cenote.language.plugins.registry import runs_here, starts_here
+from cenote.language.systematics import KeyPath
 from cenote.language.workflow import Workflow
-from cenote.plugins import registry
-from cenote.plugins.capabilities import runs_here, starts_here
-from cenote.plugins.kinds import PluginKind
 
 
 def unavailable(workflow: Workflow) -> tuple[list[Problem], list[str]]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import field, fields
 from typing import Annotated, Any, TypeVar
 
+from cenote.common.values import dataclass
+from cenote.language.plugins.quantities import Memory, Seconds
 from cenote.language.schema.forms import (
     WRITTEN,
     Amount,
@@ -23,8 +25,6 @@ from cenote.language.schema.forms import (
     StrategyName,
     VariableNames,
 )
-from cenote.plugins.quantities import Memory, Seconds
-from cenote.values import dataclass
 
 Written = TypeVar("Written", bound="PoolTerms | ExecutionSettings")
 

@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from cenote import storage
-from cenote.errors import CYCLE, UNKNOWN_POOL, Problem, unique
+from cenote.common import storage
+from cenote.common.errors import CYCLE, UNKNOWN_POOL, Problem, unique
+from cenote.common.values import dataclass
 from cenote.language.checks.document import check_document
 from cenote.language.checks.findings import Findings
 from cenote.language.layers.compose import Layered, read_layers
 from cenote.language.layers.site import explained
 from cenote.language.workflow import Workflow
-from cenote.values import dataclass
 
 
 @dataclass(frozen=True)

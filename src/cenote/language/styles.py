@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from cenote import errors
+from cenote.common import errors
 from cenote.language.checks.findings import Findings
-from cenote.language.layers.merge import merge
+from cenote.language.layers.profiles import merge
 from cenote.language.yaml.source import Located
 
 

@@ -7,9 +7,24 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import Any
 
-from cenote.errors import Place
-from cenote.language.origins import KeyPath
-from cenote.values import dataclass
+from cenote.common.errors import Place
+from cenote.common.values import dataclass
+
+# Say where a value stands in the document, and which layer gave it.
+
+
+KeyPath = tuple[str | int, ...]
+"""Where a value stands in the document: `("analysis", "stages", 2, "params", "expr")`."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where an effective value came from."""
+
+    layer: str
+    """`built-in`, `site (desy)`, `profile mine.yaml`, `flow.yaml`, `command line`."""
+    place: Place | None = None
+
 
 NOMINAL = "nominal"
 """What the unchanged analysis is called along the axis of variations."""

@@ -7,11 +7,10 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal
 
-from cenote.errors import Place
+from cenote.common.errors import Place
+from cenote.common.values import dataclass
 from cenote.language.execution import Amounts, ExecutionSettings, Pool
-from cenote.language.origins import KeyPath, Origin
-from cenote.language.systematics import Fillings, Systematics, Varied
-from cenote.values import dataclass
+from cenote.language.systematics import Fillings, KeyPath, Origin, Systematics, Varied
 
 DEFAULT_EVENTTYPE = "mc"
 """As in FAST-HEP: real data has to be declared as data."""

@@ -1,1 +1,1 @@
-"""The report: one self-contained page about a run, made from the files that the run left."""
+"""Show runs to people: the page, notebooks, own reports, comparisons."""

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from jinja2.bccache import Bucket, BytecodeCache
 
-from cenote import storage
-from cenote.errors import CenoteError
-from cenote.software import installed_versions
+from cenote.common import storage
+from cenote.common.errors import CenoteError
+from cenote.common.software import installed_versions
 
 
 class CompiledTemplates(BytecodeCache):

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from cenote import errors, storage
-from cenote.errors import CenoteError, words_of
+from cenote.common import errors, storage
+from cenote.common.errors import CenoteError, words_of
+from cenote.execution.runs.folder import RunFolder
+from cenote.execution.worker.results.written_files import WrittenFiles
 from cenote.language.workflow import Report
-from cenote.plan.outputs.names import report_path
+from cenote.planning.outputs.names import report_path
 from cenote.report.records import RunRecords, read_all
 from cenote.report.render import TEMPLATES, render, with_words
-from cenote.runs.folder import RunFolder
-from cenote.worker.results.written_files import WrittenFiles
 
 if TYPE_CHECKING:
     from jinja2 import Template

@@ -7,20 +7,17 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from cenote import storage
-from cenote.plan.record import PlannedPool, PlannedStage, PlanRecord
-from cenote.report.modifiers_shown import shown_modifiers
-from cenote.report.products_shown import data_uri, read_pictures, read_tables
+from cenote.common import storage
+from cenote.execution.runs.changed.code import without_variations
+from cenote.execution.runs.folder import RunFolder
+from cenote.execution.runs.summary import PoolRecord, StageRecord, Summary
+from cenote.execution.runs.view.task_names import TaskNames, products_for_people, stages_for_people
+from cenote.execution.runs.view.timeline import read_timeline
+from cenote.planning.record import PlannedPool, PlannedStage, PlanRecord
+from cenote.report.products_shown import data_uri, read_pictures, read_tables, shown_modifiers
 from cenote.report.records import read_all
 from cenote.report.render import render
-from cenote.report.task_timeline import task_timeline
-from cenote.report.timeline import timeline
-from cenote.runs.changed.rows import without_variations
-from cenote.runs.folder import RunFolder
-from cenote.runs.summary import PoolRecord, StageRecord, Summary
-from cenote.runs.task_names import TaskNames
-from cenote.runs.timeline import read_timeline
-from cenote.runs.varied_stages import products_for_people, stages_for_people
+from cenote.report.timeline import task_timeline, timeline
 
 
 def write_report(folder: Path) -> Path:

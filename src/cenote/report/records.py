@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from cenote import errors
-from cenote.plan.record import PlanRecord
-from cenote.runs.folder import RunFolder
-from cenote.runs.journal import read_events
-from cenote.runs.provenance import Provenance
-from cenote.runs.read_records import read_if_whole
-from cenote.runs.summary import Summary
-from cenote.runs.view import RunView
+from cenote.common import errors
+from cenote.execution.runs.folder import RunFolder
+from cenote.execution.runs.follow import read_if_whole
+from cenote.execution.runs.journal import read_events
+from cenote.execution.runs.provenance import Provenance
+from cenote.execution.runs.summary import Summary
+from cenote.execution.runs.view.view import RunView
+from cenote.planning.record import PlanRecord
 
 
 class RunRecords(NamedTuple):

@@ -10,10 +10,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cenote.runs.counting.pool_words import pool_word
-from cenote.runs.look import LOOK
-from cenote.text import FAILURE_CAUSES, format_amounts, plural
-from cenote.units import format_bytes, format_count, format_seconds
+from cenote.common.text import FAILURE_CAUSES, format_amounts, plural
+from cenote.common.units import format_bytes, format_count, format_seconds
+from cenote.execution.runs.look import LOOK
+from cenote.execution.runs.view.pool_words import pool_word
 
 if TYPE_CHECKING:
     from jinja2 import Environment

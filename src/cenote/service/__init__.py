@@ -1,1 +1,1 @@
-"""Own pools that outlive runs, and a queue of tasks for them."""
+"""Pools that outlive runs, and a queue of tasks for them: client, server, agents, page."""

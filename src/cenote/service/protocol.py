@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from cenote.client.python_call import PythonCall
+from cenote.service.client.python_call import PythonCall
 
 VERSION = 1
 """Of this language; the service turns others away."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from cenote.plugins.normal_form import NormalForm
-from cenote.plugins.settings import Settings
+from cenote.language.plugins.quantities import NormalForm
+from cenote.language.plugins.settings import Settings
 
 Place = tuple[str | int, ...]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from cenote.execution.launch import Launch, LaunchingRun, Part, RunLocation, SentFile, Word, words
 from cenote.language.execution import Amounts
-from cenote.launch import Launch, LaunchingRun, Part, RunLocation, SentFile, Word, words
 
 
 def a_launch(

@@ -7,7 +7,7 @@ from typing import Any
 import awkward as ak
 import numpy as np
 
-from cenote.operations.support.events import DatasetInfo, Events
+from cenote.analysis.operations.support.events import DatasetInfo, Events
 
 
 def sample_events(size: int = 60) -> Events:

@@ -9,9 +9,9 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any
 
-from cenote import shell
-from cenote.shell import FinishedProcess
-from cenote.values import dataclass
+from cenote.common import shell
+from cenote.common.shell import FinishedProcess
+from cenote.common.values import dataclass
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class ScriptedShell:
 
 @contextmanager
 def scripted_shell(**answers: Reply | str | Sequence[Reply | str]) -> Iterator[ScriptedShell]:
-    """Within, `cenote.shell.run_command` is played: `scripted_shell(squeue=HANGS, sbatch="17\\n")`."""
+    """Within, `cenote.common.shell.run_command` is played: `scripted_shell(squeue=HANGS, sbatch="17\\n")`."""
     played = ScriptedShell({})
     for program, replies in answers.items():
         played.says(program, *([replies] if isinstance(replies, str | Reply) else replies))

@@ -8,8 +8,8 @@ import awkward as ak
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from cenote.expressions.arrays import Column
-from cenote.modifiers.support.devices import Device
+from cenote.analysis.expressions.arrays import Column
+from cenote.analysis.modifiers.support.devices import Device
 
 _MARK = {"memory": "stand-in"}
 

@@ -9,7 +9,7 @@ import awkward as ak
 import numpy as np
 
 from builders.comparison.by_hand import ComparedWorkflow, Numbers, counted, filled, per_element
-from cenote.sources.workshop.toy_source import WorkshopToySource
+from cenote.analysis.sources.workshop.toy_source import WorkshopToySource
 
 CHUNKS = (10_000, 100_000)
 

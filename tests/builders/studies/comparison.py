@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import cenote
+from cenote.analysis.products.support import fill_sums
 from cenote.api import Run
-from cenote.backends.interface import Session, SessionRequest
-from cenote.backends.local.backend import LocalBackend
-from cenote.backends.local.in_process import InProcessSession
 from cenote.engine.messages import AnyEvent, TaskDone
-from cenote.plan.plan import Plan
-from cenote.products.support import fill_sums
+from cenote.execution.backends.interface import Session, SessionRequest
+from cenote.execution.backends.local.backend import LocalBackend
+from cenote.execution.backends.local.in_process import InProcessSession
+from cenote.planning.plan import Plan
 
 BYTE_BY_BYTE = (".json", ".csv", ".parquet")
 
@@ -59,7 +59,7 @@ def run_here(folder: Path, out: Path, *, fresh: bool = False) -> Ran:
     with contextlib.chdir(folder):
         run = cenote.load("flow.yaml", backend="here").run(out, fresh=fresh, report=False, hear=hear)
     if run.status != "succeeded":
-        raise cenote.errors.error(cenote.errors.STAGE_FAILED, str(run.failures))
+        raise cenote.common.errors.error(cenote.common.errors.STAGE_FAILED, str(run.failures))
     return Ran(run, plans[0], tuple(done))
 
 

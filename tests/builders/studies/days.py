@@ -17,11 +17,11 @@ from builders.studies.comparison import Here, Ran, differences, run_here
 from builders.studies.edits import Editor
 from builders.studies.random_study import random_study
 from builders.studies.study import Study
-from cenote.errors import CenoteError
-from cenote.plan import identity
-from cenote.plugins import registry
-from cenote.plugins.kinds import PluginKind
-from cenote.software import installed_versions
+from cenote.common.errors import CenoteError
+from cenote.common.software import installed_versions
+from cenote.language.plugins import registry
+from cenote.language.plugins.kinds import PluginKind
+from cenote.planning import identity
 from cenote.testing.muons import write_muons
 
 RETURNS = 0.12

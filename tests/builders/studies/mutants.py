@@ -12,20 +12,20 @@ from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
-import cenote.plan.build
-import cenote.plan.fingerprint
-import cenote.plan.identity
-import cenote.plan.tasks
-from cenote.plan.plan import RUN, Partition, is_skim
+import cenote.planning.build
+import cenote.planning.fingerprint
+import cenote.planning.identity
+import cenote.planning.tasks.tasks
+from cenote.planning.plan import RUN, Partition, is_skim
 
 PLACES: Mapping[str, tuple[ModuleType, tuple[str, ...]]] = {
     "identity": (
-        cenote.plan.identity,
+        cenote.planning.identity,
         ("code_of", "sinks_of", "of", "own_of", "source", "_reading", "through", "made_of", "_add", "_made",
          "_incoming", "_column", "_after", "_from"),
     ),
-    "fingerprint": (cenote.plan.fingerprint, ("partition_digest", "_file_of")),
-    "tasks": (cenote.plan.tasks, ("add_run", "add_merge", "_used")),
+    "fingerprint": (cenote.planning.fingerprint, ("partition_digest", "_file_of")),
+    "tasks": (cenote.planning.tasks.tasks, ("add_run", "add_merge", "_used")),
 }  # fmt: skip
 """Module → its functions in which the ingredients stand."""
 _LEFT_OUT = "left_out_by_a_mutant"
@@ -46,13 +46,13 @@ def asking() -> Iterator[Asked]:
 
     def lineages(*given: Any) -> Any:
         asked.lineages = given
-        return cenote.plan.identity.lineages(*given)
+        return cenote.planning.identity.lineages(*given)
 
     def lay_out(segments: Any, partitions: Sequence[Partition], *more: Any) -> Any:
         asked.partitions = partitions
-        return cenote.plan.tasks.lay_out(segments, partitions, *more)
+        return cenote.planning.tasks.tasks.lay_out(segments, partitions, *more)
 
-    with patch.multiple(cenote.plan.build, lineages=lineages, lay_out=lay_out):
+    with patch.multiple(cenote.planning.build, lineages=lineages, lay_out=lay_out):
         yield asked
 
 
@@ -72,11 +72,13 @@ class Mutant:
     def ids(self, asked: Asked) -> dict[str, bytes]:
         """By what each product of a plan would be known, and events that leave tasks."""
         place = self.name.split(":")[0]
-        lineages = self.module.lineages if place == "identity" else cenote.plan.identity.lineages
-        lay_out = self.module.lay_out if place == "tasks" else cenote.plan.tasks.lay_out
-        digest = self.module.partition_digest if place == "fingerprint" else cenote.plan.fingerprint.partition_digest
+        lineages = self.module.lineages if place == "identity" else cenote.planning.identity.lineages
+        lay_out = self.module.lay_out if place == "tasks" else cenote.planning.tasks.tasks.lay_out
+        digest = (
+            self.module.partition_digest if place == "fingerprint" else cenote.planning.fingerprint.partition_digest
+        )
         workflow, segments, resolved, flow, datasets = asked.lineages
-        with patch("cenote.plan.tasks.partition_digest", digest):
+        with patch("cenote.planning.tasks.tasks.partition_digest", digest):
             found, _ = lineages(workflow, segments, resolved, flow, datasets)
             table, _, ids, results = lay_out(segments, asked.partitions, datasets, resolved, flow, found)
         known = {name: ids.of(table, task)[name] for name, task in results.items()}
@@ -103,7 +105,7 @@ def left_out(value: Any) -> Any:  # Any: whatever goes into an identity
     return () if hasattr(value, "__iter__") else None
 
 
-UNCHANGED = Mutant("", cenote.plan.identity)
+UNCHANGED = Mutant("", cenote.planning.identity)
 
 
 def mutants() -> Iterator[Mutant]:

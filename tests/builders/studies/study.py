@@ -84,7 +84,7 @@ def looks(events, *, out: str):
 from typing import Any, ClassVar
 from pathlib import Path
 import numpy as np
-from cenote.sinks.interface import Sink
+from cenote.analysis.sinks.interface import Sink
 
 class Lines(Sink):
     \"\"\"Writes sums.\"\"\"
@@ -99,8 +99,8 @@ class Lines(Sink):
 """,
     "more.py": """
 from typing import Any, ClassVar
-from cenote.modifiers.interface import Effect, Modifier
-from cenote.sources.root_tree import RootTreeSource
+from cenote.analysis.modifiers.interface import Effect, Modifier
+from cenote.analysis.sources.root_tree import RootTreeSource
 from dataclasses import replace
 
 class Noise(Modifier):

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from builders.ended_services import end_service
-from cenote.client.connection import Connection, connect
-from cenote.client.home import ServiceHome, usual_home
-from cenote.client.pool_handle import PoolHandle
+from cenote.service.client.connection import Connection, connect
+from cenote.service.client.home import ServiceHome, usual_home
+from cenote.service.client.pool_handle import PoolHandle
 
 
 @pytest.fixture(scope="module")

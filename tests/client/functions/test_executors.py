@@ -13,9 +13,9 @@ import cloudpickle
 import pytest
 
 import cenote
-from cenote.client.functions.problems import NotPicklableError
-from cenote.client.pool_handle import PoolHandle
-from cenote.errors import CenoteError
+from cenote.common.errors import CenoteError
+from cenote.service.client.functions.call_files import NotPicklableError
+from cenote.service.client.pool_handle import PoolHandle
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # which only pytest can import
 

@@ -7,8 +7,8 @@ import signal
 import time
 from pathlib import Path
 
-from cenote.client.connection import Connection, connect
-from cenote.client.pool_handle import PoolHandle
+from cenote.service.client.connection import Connection, connect
+from cenote.service.client.pool_handle import PoolHandle
 
 
 def test_a_map_outlives_its_service(connection: Connection, pool: PoolHandle, marks: Path) -> None:

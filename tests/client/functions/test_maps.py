@@ -13,11 +13,16 @@ from pathlib import Path
 import cloudpickle
 import pytest
 
-from cenote.client.connection import Connection
-from cenote.client.functions import dispatcher as dispatching
-from cenote.client.functions.problems import NotPicklableError, ProcessEndedError, RemoteError, RemoteTraceback
-from cenote.client.pool_handle import PoolHandle
-from cenote.errors import CenoteError
+from cenote.common.errors import CenoteError
+from cenote.service.client.connection import Connection
+from cenote.service.client.functions import dispatcher as dispatching
+from cenote.service.client.functions.call_files import (
+    NotPicklableError,
+    ProcessEndedError,
+    RemoteError,
+    RemoteTraceback,
+)
+from cenote.service.client.pool_handle import PoolHandle
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # which only pytest can import
 

@@ -16,8 +16,8 @@ import pytest
 
 import cenote
 from cenote.engine.messages import AnyEvent, TaskDone, WorkerLost
-from cenote.runs.journal import read_events
-from cenote.runs.view import RunView
+from cenote.execution.runs.journal import read_events
+from cenote.execution.runs.view.view import RunView
 from cenote.testing.muons import write_muons
 
 from .htcondor_pool import HTCondorPool, htcondor_pool

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from cenote.common.errors import JOB_REFUSED, CenoteError
 from cenote.engine.messages import WorkerRequested
-from cenote.errors import JOB_REFUSED, CenoteError
 
 from .conftest import OWN_POOLS, BatchSystem, Workshop, numbers, pools_of
 from .htcondor_pool import HTCondorPool

@@ -12,11 +12,11 @@ from builders.conda_channel import worker_project
 from builders.small_archives import small_archive
 from builders.wheels import small_wheel
 from cenote.engine.messages import WorkerJoined
-from cenote.environments.support.on_node import unpacked_on_node
-from cenote.packing.stock import Stock
-from cenote.start_failures import StartFailure
-from cenote.strategies.htcondor.strategy import HTCondor
-from cenote.strategies.interface import OVER, JobId, JobStatus
+from cenote.execution.environments.support.packed import unpacked_on_node
+from cenote.execution.packing.stock import Stock
+from cenote.execution.start_failures import StartFailure
+from cenote.execution.strategies.htcondor.strategy import HTCondor
+from cenote.execution.strategies.interface import OVER, JobId, JobStatus
 from cenote.testing.launches import a_launch
 
 from ..foreign_node import ForeignNode, foreign_node

@@ -15,9 +15,9 @@ import pytest
 import cenote
 from builders.credentials import HOUR, write_token
 from cenote.cli.templates.zmumu import make_data
-from cenote.credential_files.proxy import read_proxy
+from cenote.common.credential_files.proxy import read_proxy
 from cenote.engine.messages import CredentialRenewed
-from cenote.runs.journal import read_events
+from cenote.execution.runs.journal import read_events
 
 from ..storage_servers import ProtectedStorage, protected_storage
 from .conftest import BatchSystem

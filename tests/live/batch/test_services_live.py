@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from cenote.client.connection import Connection, connect
-from cenote.client.definitions import InstanceState
-from cenote.client.home import ServiceHome
-from cenote.client.start import answering, stop_service
-from cenote.client.task_handle import TaskHandle
-from cenote.start_failures import StartFailure
+from cenote.execution.start_failures import StartFailure
+from cenote.service.client.connection import Connection, connect
+from cenote.service.client.definitions import InstanceState
+from cenote.service.client.home import ServiceHome
+from cenote.service.client.start import answering, stop_service
+from cenote.service.client.task_flows import TaskHandle
 
 from .conftest import BatchSystem
 from .processes import until
@@ -36,7 +36,7 @@ PROFILES = """
       unfit: {{strategy: {strategy}, config: {{walltime: 10m}}, environment: {{type: shared, prefix: {unfit}}}}}
 """
 UNFIT = """#!/bin/sh
-case "$*" in *cenote.worker.process.start*) exit {code};; esac
+case "$*" in *cenote.execution.worker.process.start*) exit {code};; esac
 exec {python} "$@"
 """
 FIRST = """

@@ -16,11 +16,11 @@ import pytest
 from builders.conda_channel import worker_project
 from builders.small_archives import small_archive
 from cenote.engine.messages import WorkerJoined
-from cenote.environments.support.on_node import unpacked_on_node
-from cenote.launch import LOG, WORKER, Launch, Sent, SentFile
-from cenote.start_failures import StartFailure
-from cenote.strategies.interface import OVER, JobId, JobStatus
-from cenote.strategies.slurm.strategy import Slurm
+from cenote.execution.environments.support.packed import unpacked_on_node
+from cenote.execution.launch import LOG, WORKER, Launch, Sent, SentFile
+from cenote.execution.start_failures import StartFailure
+from cenote.execution.strategies.interface import OVER, JobId, JobStatus
+from cenote.execution.strategies.slurm.strategy import Slurm
 from cenote.testing.launches import a_launch
 
 from ..foreign_node import ForeignNode, foreign_node

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from builders.agents import LIMIT, AgentStory, a_start, bounded, gone, is_alive
-from cenote.authority import identities_of
-from cenote.service.agent.link import ServiceLink
-from cenote.service.hub import AgentJoined
+from cenote.common.certificates.authority import identities_of
+from cenote.service.agent.options import ServiceLink
 from cenote.service.protocol import (
     LARGEST_FRAME,
     AttemptEnded,
@@ -26,6 +25,7 @@ from cenote.service.protocol import (
     frame,
     read_for_agent,
 )
+from cenote.service.server.hub import AgentJoined
 
 
 def a_hello(name: str = "w1") -> Hello:
@@ -160,8 +160,8 @@ def test_strangers_without_a_certificate_get_nothing(tmp_path: Path) -> None:
 def test_strangers_who_say_nothing_use_up_no_files_and_keep_no_agent_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cenote.service.hub._FIRST_WORDS", 10 * LIMIT)
-    monkeypatch.setattr("cenote.service.hub._MOST_NEWCOMERS", 5)
+    monkeypatch.setattr("cenote.service.server.hub._FIRST_WORDS", 10 * LIMIT)
+    monkeypatch.setattr("cenote.service.server.hub._MOST_NEWCOMERS", 5)
 
     async def story() -> None:
         async with AgentStory(tmp_path) as it:

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from builders.agents import LIMIT, AgentStory, bounded, gone, is_alive
+from cenote.common.shell import run_command
+from cenote.execution.worker.process.lifetime import STARTED
 from cenote.service.protocol import DrainAgent, Hindered, Shutdown
-from cenote.shell import run_command
-from cenote.worker.process.lifetime import STARTED
 
 
 def guard_of(agent: int) -> int:

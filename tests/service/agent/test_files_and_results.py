@@ -11,8 +11,8 @@ import pytest
 
 from builders.agents import AgentStory, bounded
 from cenote.service.agent.folders import matching
-from cenote.service.hub import Hub
 from cenote.service.protocol import DrainAgent, PlacedFile, PoolFiles
+from cenote.service.server.hub import Hub
 
 
 def a_file(folder: Path, name: str, content: bytes) -> Path:

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from builders.agents import AgentStory, bounded, gone
-from cenote.client.functions.call_files import PYTHON, SentFunction, read_outcomes, write_calls
-from cenote.client.python_call import RETURNED, PythonCall
+from cenote.service.client.functions.call_files import PYTHON, SentFunction, read_outcomes, write_calls
+from cenote.service.client.python_call import RETURNED, PythonCall
 from cenote.service.protocol import AttemptKey
 
 WARM = ("--warm", "json")
@@ -151,12 +151,12 @@ def test_a_warm_process_that_died_is_started_again(tmp_path: Path) -> None:
 
 
 def test_an_instance_finds_imported_what_it_asks_for_of_ours_and_nothing_of_others(tmp_path: Path) -> None:
-    code = "import sys; print('cenote.expressions.parser' in sys.modules, 'wave' in sys.modules)"
+    code = "import sys; print('cenote.analysis.expressions.parser' in sys.modules, 'wave' in sys.modules)"
 
     async def story() -> None:
         async with AgentStory(tmp_path) as it:
             await it.agent(options=WARM)
-            for wanted, told in ((("cenote.expressions.parser", "wave"), "True False"), ((), "False False")):
+            for wanted, told in ((("cenote.analysis.expressions.parser", "wave"), "True False"), ((), "False False")):
                 call = PythonCall(module="ops", warm=wanted)
                 key = it.start(python=call, files=(a_module(it, "asks.py", code),))
                 assert (await it.ended(key)).exit_code == 0

@@ -3,10 +3,10 @@
 import pytest
 
 from builders.service import ServiceStory, a_service_pool, a_task, an_elastic_size, decided, started, stopped
-from cenote.client.rules import Budget, BudgetSpan, PoolRules, ShareRules
 from cenote.engine.messages import EndWorkers, StartWorkers
-from cenote.service.allocator.kept import Span
 from cenote.service.allocator.messages import CalendarTurned, RulesChanged, ServiceCommand, WorkersSentAway
+from cenote.service.allocator.snapshot import Span
+from cenote.service.client.rules import Budget, BudgetSpan, PoolRules, ShareRules
 
 AN_HOUR = 3600.0
 

@@ -1,7 +1,6 @@
 """Stories of retries, lost workers, cancelled tasks, tasks that come after others, and preemption."""
 
 from builders.service import ServiceStory, a_service_pool, a_task, decided, most_slots, started, stopped
-from cenote.client.definitions import InstanceState, TaskState
 from cenote.service.allocator.messages import (
     ArchiveTask,
     InstanceGivenUp,
@@ -10,6 +9,7 @@ from cenote.service.allocator.messages import (
     TaskCancelled,
     TaskEnded,
 )
+from cenote.service.client.definitions import InstanceState, TaskState
 
 
 def a_story(*, workers: int = 2) -> ServiceStory:

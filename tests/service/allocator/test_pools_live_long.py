@@ -3,10 +3,8 @@
 import pytest
 
 from builders.service import ServiceStory, a_service_pool, a_task, an_elastic_size, decided, memory, started, stopped
-from cenote.client.definitions import PoolDefinition, TaskDefinition, TaskState
-from cenote.client.rules import ShareRules
 from cenote.engine.messages import EndWorkers, StartWorkers, StopWorkers, WorkerLost, WorkerRequested, WorkerSilent
-from cenote.engine.pool_status import PoolState
+from cenote.engine.scaling import PoolState
 from cenote.service.allocator.messages import (
     PoolAdded,
     PoolClosed,
@@ -16,6 +14,8 @@ from cenote.service.allocator.messages import (
     TaskEnded,
     TaskFellBack,
 )
+from cenote.service.client.definitions import PoolDefinition, TaskDefinition, TaskState
+from cenote.service.client.rules import ShareRules
 
 
 def a_story(pool: PoolDefinition | None = None) -> ServiceStory:

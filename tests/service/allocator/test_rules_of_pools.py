@@ -9,9 +9,7 @@ from builders.service import (
     started,
     stopped,
 )
-from cenote.client.rules import PoolRules, ShareRules
 from cenote.engine.messages import StartWorkers
-from cenote.service.allocator.kept import Span
 from cenote.service.allocator.messages import (
     CalendarTurned,
     RulesChanged,
@@ -21,6 +19,8 @@ from cenote.service.allocator.messages import (
     TaskPaused,
     TaskResumed,
 )
+from cenote.service.allocator.snapshot import Span
+from cenote.service.client.rules import PoolRules, ShareRules
 
 
 def a_story(rules: PoolRules | None = None, *, workers: int = 2, **more: object) -> ServiceStory:

@@ -1,7 +1,6 @@
 """Stories of a service that is killed and started again from its log."""
 
 from builders.service import ServiceStory, a_service_pool, a_task, decided, started, stopped
-from cenote.client.definitions import TaskState
 from cenote.engine.messages import EndWorkers, StopWorkers, WorkerJoined
 from cenote.service.allocator.allocator import Allocator
 from cenote.service.allocator.messages import (
@@ -16,6 +15,7 @@ from cenote.service.allocator.messages import (
     TaskCancelled,
     TaskEnded,
 )
+from cenote.service.client.definitions import TaskState
 
 
 def a_story(*, workers: int = 1) -> ServiceStory:

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from allocation.play import play
-from cenote.client.definitions import TaskState
+from cenote.service.client.definitions import TaskState
 
 SEEDS = 10_000 if os.environ.get("CENOTE_DEEP_TESTS") else 300
 BLOCK = SEEDS // 10

@@ -5,12 +5,14 @@ from collections.abc import Callable
 import pytest
 
 from allocation.play import ScheduleError, play
-from cenote.client.rules import PoolRules
 from cenote.service.allocator.accounts import Account
-from cenote.service.allocator.decide import assign, bounds, endings
-from cenote.service.allocator.fold import decisions
-from cenote.service.allocator.seats import FreeSeats
+from cenote.service.allocator.decide import endings
+from cenote.service.allocator.decide import endings as assign
+from cenote.service.allocator.decide import sizes as bounds
+from cenote.service.allocator.fold import event as decisions
+from cenote.service.allocator.pool import FreeSeats
 from cenote.service.allocator.state import ServiceState
+from cenote.service.client.rules import PoolRules
 
 Fault = Callable[[pytest.MonkeyPatch], None]
 
@@ -41,11 +43,11 @@ def asks_for_workers_that_nobody_pays(patch: pytest.MonkeyPatch) -> None:
 
 
 def forgets_what_was_spent(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("cenote.service.allocator.fold.kept.Account", lambda *_: Account())
+    patch.setattr("cenote.service.allocator.fold.instances.Account", lambda *_: Account())
 
 
 def counts_no_worker(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("cenote.service.allocator.fold.workers._costs", lambda *_: False)
+    patch.setattr("cenote.service.allocator.fold.instances._costs", lambda *_: False)
 
 
 def ignores_the_hours(patch: pytest.MonkeyPatch) -> None:
@@ -61,7 +63,7 @@ def never_ends_tasks(patch: pytest.MonkeyPatch) -> None:
 
 
 def forgets_who_lost_a_worker(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("cenote.service.allocator.fold.workers.lose", lambda *_: None)
+    patch.setattr("cenote.service.allocator.fold.instances.lose", lambda *_: None)
 
 
 def does_not_replay_workers_that_were_sent_away(patch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@
 from collections import Counter
 
 from builders.service import ServiceStory, a_service_pool, a_task, most_slots, started, stopped, weights
-from cenote.client.rules import ShareRules
 from cenote.engine.messages import Tick
 from cenote.service.allocator.messages import (
     PoolAdded,
@@ -14,6 +13,7 @@ from cenote.service.allocator.messages import (
     TaskPutAhead,
     TaskResumed,
 )
+from cenote.service.client.rules import ShareRules
 
 
 def a_story(*, workers: int = 2, slots: int = 1, rules: ShareRules | None = None) -> ServiceStory:

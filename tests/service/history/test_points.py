@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cenote.service.history.points import SlotPoint, mean, thinned, window
+from cenote.service.history import SlotPoint, mean, thinned, window
 
 
 def slot_seconds(points: list[SlotPoint], until: float) -> float:

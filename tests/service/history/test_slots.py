@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from builders.service import ServiceStory, a_service_pool, a_task
-from cenote.service.history.slots import DAY, SlotHistory
+from cenote.service.history import DAY, SlotHistory
 
 
 def a_story() -> ServiceStory:

@@ -19,9 +19,9 @@ from typing import Any
 
 import pytest
 
-from cenote.client.connection import Connection, connect
-from cenote.client.home import ServiceHome
-from cenote.client.start import answering, stop_service
+from cenote.service.client.connection import Connection, connect
+from cenote.service.client.home import ServiceHome
+from cenote.service.client.start import answering, stop_service
 
 
 @dataclass

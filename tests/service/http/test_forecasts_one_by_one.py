@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
-from cenote.client.records import QueueForecast
+from cenote.service.client.records import QueueForecast
 from cenote.service.http import answers
 from cenote.service.http.route import Asked, Desk
 

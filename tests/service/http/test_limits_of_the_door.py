@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from cenote.client.connection import connect
-from cenote.errors import CenoteError
-from cenote.service.certificate import own_certificate
+from cenote.common.errors import CenoteError
+from cenote.service.access.certificate import own_certificate
+from cenote.service.client.connection import connect
 
 from .conftest import OpenService, serving, wait_for
 
@@ -20,7 +20,7 @@ import sys
 from pathlib import Path
 from cenote.service.http.doors import NetworkDoor
 from cenote.service.http.limits import Rate, RequestLimits
-from cenote.service.serve import ServeOptions, serve
+from cenote.service.server.serve import ServeOptions, serve
 limits = RequestLimits(user=Rate(1.0, 20), attempts=Rate(0.01, 5), connections=20, newcomers=5, idle=1.0)
 door = NetworkDoor("127.0.0.1", 0, *map(Path, sys.argv[2:]))
 serve(ServeOptions(home=Path(sys.argv[1]), door=door, limits=limits))

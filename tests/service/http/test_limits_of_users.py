@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cenote.client.connection import Connection
-from cenote.errors import CenoteError
+from cenote.common.errors import CenoteError
+from cenote.service.client.connection import Connection
 
 from .conftest import OpenService, serving
 

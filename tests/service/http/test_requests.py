@@ -19,17 +19,23 @@ import msgspec
 import pytest
 
 import cenote
-from cenote.client.access_records import UploadedFile
-from cenote.client.asking import Ask, create
-from cenote.client.connection import Connection
-from cenote.client.event_records import HeardEvent, OutputRecord
-from cenote.client.line import Line
-from cenote.client.records import LivePoolRecord, NewPool, NewTask, QueuedTaskRecord
-from cenote.errors import CenoteError
+from cenote.common.errors import CenoteError
+from cenote.service.client.asking import Ask, create
+from cenote.service.client.connection import Connection
+from cenote.service.client.line import Line
+from cenote.service.client.records import (
+    HeardEvent,
+    LivePoolRecord,
+    NewPool,
+    NewTask,
+    OutputRecord,
+    QueuedTaskRecord,
+    UploadedFile,
+)
+from cenote.service.http.answers import ROUTES
 from cenote.service.http.limits import Buckets, Rate, neighbourhood
 from cenote.service.http.openapi import document_of
-from cenote.service.http.routes import ROUTES
-from cenote.service.uploads import UploadLimits, Uploads
+from cenote.service.server.kept_output import UploadLimits, Uploads
 
 from .conftest import OpenService, wait_for
 

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from cenote.cli.main import cli
-from cenote.errors import CenoteError
+from cenote.common.errors import CenoteError
 
 from .conftest import OpenService
 

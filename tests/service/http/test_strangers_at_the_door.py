@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 from cenote.service.http.doors import NetworkDoor
 from cenote.service.http.limits import RequestLimits
-from cenote.service.serve import ServeOptions, serve
+from cenote.service.server.serve import ServeOptions, serve
 limits = RequestLimits(connections=20, newcomers=5, idle=600.0)
 serve(ServeOptions(home=Path(sys.argv[1]), door=NetworkDoor("127.0.0.1", 0), limits=limits))
 """

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from builders.strangers import can_be_opened_by_another_user
-from cenote.client.connection import connect
-from cenote.errors import CenoteError
-from cenote.service.http.routes import ROUTES
+from cenote.common.errors import CenoteError
+from cenote.service.client.connection import connect
+from cenote.service.http.answers import ROUTES
 
 from .conftest import OpenService, wait_for
 

@@ -11,8 +11,7 @@ from aiohttp import ClientResponse, web
 from aiohttp.test_utils import TestClient, TestServer
 
 import cenote.service.page
-from cenote.service.page.policies import PAGE_POLICY
-from cenote.service.page.routes import page_routes, read_page
+from cenote.service.page.routes import PAGE_POLICY, page_routes, read_page
 
 FILES = Path(cenote.service.page.__file__).parent / "static"
 

@@ -9,12 +9,12 @@ import msgspec
 import pytest
 
 import cenote
-from cenote.client.connection import Connection
-from cenote.client.line import Line
-from cenote.client.records import NewTask, QueuedTaskRecord
-from cenote.errors import CenoteError
-from cenote.runs.folder import RunFolder
-from cenote.service.run_views.known_runs import RunSeen
+from cenote.common.errors import CenoteError
+from cenote.execution.runs.folder import RunFolder
+from cenote.service.client.connection import Connection
+from cenote.service.client.line import Line
+from cenote.service.client.records import NewTask, QueuedTaskRecord
+from cenote.service.run_views import RunSeen
 from cenote.testing.muons import write_muons
 
 FLOW = """

@@ -27,8 +27,8 @@ def command(folder: Path, *, wait: float, as_json: bool) -> None:
     FOLDER is the run's output folder (`cenote run --out`). The command waits for the end and
     prints how the run ended.
     """
-    from cenote.runs.driver.cancel import cancel_run
-    from cenote.units import format_seconds
+    from cenote.common.units import format_seconds
+    from cenote.execution.runs.driver.cancel import cancel_run
 
     ended = cancel_run(folder, patience=wait)
     tasks = ended.view.tasks

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from cenote.cli.options import JSON_OPTION, Choices, workflow_choices
-from cenote.errors import CenoteError
+from cenote.common.errors import CenoteError
 
 
 @click.command("check")

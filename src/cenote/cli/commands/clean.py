@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cenote.cli.options import JSON_OPTION
-from cenote.errors import BATCH_SYSTEM, USAGE, Problem, error
+from cenote.common.errors import BATCH_SYSTEM, USAGE, Problem, error
 
 if TYPE_CHECKING:  # what `cenote clean --help` must not pay for
-    from cenote.runs.driver.left_behind import LeftBehind, Leftover, Search
+    from cenote.execution.runs.driver.left_behind import LeftBehind, Leftover, Search
 
 
 @click.command("clean")
@@ -34,9 +34,9 @@ def command(
     It searches every batch system of this machine for your jobs, lists them, and asks before it removes them. FOLDER
     is the run's output folder (`cenote run --out`); without it, all your runs are searched. A run in progress is kept.
     """
-    from cenote import storage
-    from cenote.runs.driver.left_behind import Search, find_left_behind, remove_jobs
-    from cenote.worker.process.scratch import remove_scratch_of_the_dead
+    from cenote.common import storage
+    from cenote.execution.runs.driver.left_behind import Search, find_left_behind, remove_jobs
+    from cenote.execution.worker.process.scratch import remove_scratch_of_the_dead
 
     search = Search(folder, run)
     _refuse_contradictions(search, unseen=unseen, force=force)
@@ -78,7 +78,7 @@ def _refuse_contradictions(search: Search, *, unseen: bool, force: bool) -> None
 def _chosen(found: LeftBehind, search: Search, *, unseen: bool, force: bool) -> tuple[Leftover, ...]:
     """The jobs to remove. Raises when all there is belongs to a run that goes on, and somebody asked for just that."""
     from cenote.cli.views.tables.left_behind import driver_of
-    from cenote.runs.driver.left_behind import DriverStatus
+    from cenote.execution.runs.driver.left_behind import DriverStatus
 
     statuses = [DriverStatus.OVER]
     statuses += [DriverStatus.UNKNOWN] if unseen or search.named else []

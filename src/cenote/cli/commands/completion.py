@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
-from cenote.errors import USAGE, error
+from cenote.common.errors import USAGE, error
 
 SET_UP = {
     "bash": "echo 'eval \"$(cenote completion bash)\"' >> ~/.bashrc",

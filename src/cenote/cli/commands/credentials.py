@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cenote.cli.options import JSON_OPTION, Choices, optional_workflow_choices
-from cenote.errors import CenoteError
+from cenote.common.errors import CenoteError
 
 if TYPE_CHECKING:  # what `cenote credentials --help` must not pay for
     from cenote.cli.views.tables.credentials import SeenCredential
@@ -42,7 +42,7 @@ def command(choices: Choices | None, *, as_json: bool) -> int:
 
 def _named_by(choices: Choices, now: float) -> list[SeenCredential]:
     from cenote.cli.views.tables.credentials import SeenCredential
-    from cenote.runs.credentials import RunCredentials
+    from cenote.execution.runs.credentials import RunCredentials
 
     workflow = choices.load().workflow
     named = RunCredentials(workflow)
@@ -57,9 +57,9 @@ def _named_by(choices: Choices, now: float) -> list[SeenCredential]:
 
 def _in_usual_places(now: float) -> list[SeenCredential]:
     from cenote.cli.views.tables.credentials import SeenCredential
-    from cenote.plugins import registry
-    from cenote.plugins.kinds import PluginKind
-    from cenote.runs.credentials import NamedCredential
+    from cenote.execution.runs.credentials import NamedCredential
+    from cenote.language.plugins import registry
+    from cenote.language.plugins.kinds import PluginKind
 
     found = []
     for name in registry.names(PluginKind.CREDENTIAL):

@@ -26,7 +26,7 @@ def inspect(files: tuple[str, ...], *, tree: str | None, kind: str | None, as_js
     """
     from cenote.cli.console import output
     from cenote.cli.views.tables.data import files_as_json, show_file
-    from cenote.plan.inputs.inspect import inspect_file
+    from cenote.planning.inputs.inspect import inspect_file
 
     described = (inspect_file(file, kind=kind, tree=tree) for file in files)
     if as_json:
@@ -49,7 +49,7 @@ def check(choices: Choices, *, as_json: bool) -> int:
     from cenote.cli.views.problems import show_warnings
     from cenote.cli.views.progress.live import progress_on
     from cenote.cli.views.tables.data import report_as_json, show_report
-    from cenote.errors import CenoteError
+    from cenote.common.errors import CenoteError
 
     with user_code_aside(), progress_on(messages(), quiet=as_json, title=choices.name.name) as progress:
         report = choices.load().check_data(progress=progress.planning)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from cenote.cli.completions import complete_run
-from cenote.cli.exit_codes import DIFFERS, DONE
+from cenote.cli.main import DIFFERS, DONE
 from cenote.cli.options import JSON_OPTION
 
 if TYPE_CHECKING:  # what `cenote diff --help` must not pay for
     from cenote.api import Run
-    from cenote.diff.runs import Draw
+    from cenote.report.diff.runs import Draw
 
 
 @click.command("diff")
@@ -35,8 +35,8 @@ def command(run: Path, other: Path | None, *, plots: Path | None, as_json: bool)
     Ends with 0 where all products are the same, to the last bit, and with 1 where one is not.
     """
     from cenote.api import open_run
-    from cenote.diff.runs import compare_runs
-    from cenote.plan.record import json_text
+    from cenote.planning.record import json_text
+    from cenote.report.diff.runs import compare_runs
 
     before, after = (_before(run), open_run(run)) if other is None else (open_run(run), open_run(other))
     found = compare_runs(before, after, draw=_drawing(after, plots) if plots else None)
@@ -53,18 +53,18 @@ def command(run: Path, other: Path | None, *, plots: Path | None, as_json: bool)
 def _before(run: Path) -> Run:
     """What is kept of the run before; it has no journal."""
     from cenote.api import Run, open_run
-    from cenote.runs.before import run_before
-    from cenote.runs.folder import RunFolder
+    from cenote.execution.runs.folder import RunFolder
+    from cenote.execution.runs.provenance import run_before
 
     open_run(run)  # raises where there is none at all
     return Run(run_before(RunFolder(run)))
 
 
 def _drawing(run: Run, folder: Path) -> Draw:
-    from cenote.diff.pictures import draw_both
-    from cenote.plan.record import PlanRecord
-    from cenote.runs.folder import RunFolder
-    from cenote.runs.read_records import read_if_whole
+    from cenote.execution.runs.folder import RunFolder
+    from cenote.execution.runs.follow import read_if_whole
+    from cenote.planning.record import PlanRecord
+    from cenote.report.diff.histograms import draw_both
 
     plan = read_if_whole(RunFolder(run.folder).plan, PlanRecord)
     return lambda name, before, after: draw_both(name, before, after, folder, plan)

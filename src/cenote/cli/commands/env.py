@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cenote.cli.options import JSON_OPTION, Choices, workflow_choices
-from cenote.errors import BAD_ENVIRONMENT, USAGE, CenoteError, Problem, error
-from cenote.units import parse_seconds
+from cenote.common.errors import BAD_ENVIRONMENT, USAGE, CenoteError, Problem, error
+from cenote.common.units import parse_seconds
 
 if TYPE_CHECKING:  # what `cenote env --help` must not pay for
-    from cenote.packing.stock import Stock, StockRecord
+    from cenote.execution.packing.stock import Stock, StockRecord
 
 
 @click.group("env")
@@ -31,12 +31,12 @@ def command() -> None:
 @JSON_OPTION
 def pack(choices: Choices, *, as_json: bool) -> None:
     """Pack the environments that the pools of a workflow name, as a run would; what is packed already is found."""
-    from cenote import signals
     from cenote.cli.console import messages, output
     from cenote.cli.streams import user_code_aside
     from cenote.cli.views.progress.live import progress_on
     from cenote.cli.views.tables.stock import show_packed
-    from cenote.runs.configured import PoolEnvironments
+    from cenote.common import signals
+    from cenote.execution.runs.configured import PoolEnvironments
 
     workflow = choices.load().workflow
     environments = PoolEnvironments(workflow, [pool.name for pool in workflow.execution.pools])
@@ -91,10 +91,10 @@ def verify(archives: Sequence[str], *, as_json: bool) -> int:
 
     The next run packs anew what is damaged.
     """
-    from cenote import signals
     from cenote.cli.console import messages
     from cenote.cli.views.progress.live import progress_on
     from cenote.cli.views.tables.stock import SHORT, in_words
+    from cenote.common import signals
 
     stock = _stock()
     records = _named(stock, archives)
@@ -150,7 +150,7 @@ def clean(archives: Sequence[str], *, older_than: str | None, unused: bool, ever
 
 
 def _stock() -> Stock:
-    from cenote.packing.stock import Stock
+    from cenote.execution.packing.stock import Stock
 
     return Stock()
 

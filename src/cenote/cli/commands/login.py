@@ -20,7 +20,8 @@ def command(url: str, *, ca: str | None, fingerprint: str | None, forget: bool) 
     from pathlib import Path
 
     from cenote.cli.console import messages
-    from cenote.client.address import (
+    from cenote.common.errors import NO_SERVICE, USAGE, error
+    from cenote.service.client.address import (
         NetworkAddress,
         SignedIn,
         keep_signed_in,
@@ -30,8 +31,7 @@ def command(url: str, *, ca: str | None, fingerprint: str | None, forget: bool) 
         signed_in_file,
         spelled,
     )
-    from cenote.client.connection import connect
-    from cenote.errors import NO_SERVICE, USAGE, error
+    from cenote.service.client.connection import connect
 
     plain = plain_url(url)
     if forget:

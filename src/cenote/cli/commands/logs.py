@@ -16,7 +16,7 @@ from cenote.cli.options import SERVICE_OPTION
 @SERVICE_OPTION
 def command(task: str, *, instance: int | None, stderr: bool, service: str | None) -> None:
     """Print what TASK, an id or a name, printed so far."""
-    from cenote.client.connection import connect
+    from cenote.service.client.connection import connect
 
     with connect(service, start=False) as connection:
         handle = connection.task(task)

@@ -10,7 +10,7 @@ import click
 
 from cenote.cli.completions import complete_plugin_of_any_kind
 from cenote.cli.options import JSON_OPTION
-from cenote.plugins.kinds import PluginKind
+from cenote.language.plugins.kinds import PluginKind
 
 
 @click.command("ops")
@@ -34,7 +34,7 @@ def command(name: str | None, *, kind: str, plugins: tuple[Path, ...], as_json: 
     """List operations and other plugins, or show the settings of one with types, defaults and an example."""
     from cenote.cli.console import output
     from cenote.cli.views.plugin_pages import described, list_lines, page_lines, rows
-    from cenote.plugins import registry
+    from cenote.language.plugins import registry
 
     for file in plugins:
         registry.add_file(file.absolute())

@@ -13,8 +13,8 @@ from cenote.cli.options import SERVICE_OPTION
 def command(*, opens: bool, service: str | None) -> None:
     """Print a link to the service's page. It is valid for five minutes, and signs you in once."""
     from cenote.cli.console import messages
-    from cenote.client.address import spelled
-    from cenote.client.connection import connect
+    from cenote.service.client.address import spelled
+    from cenote.service.client.connection import connect
 
     with connect(service, start=False) as connection:
         link = connection.page_link()

@@ -9,10 +9,10 @@ import click
 from click.shell_completion import CompletionItem
 
 from cenote.cli.options import JSON_OPTION, OUTPUT_OPTION, Choices, deliver, part_options, workflow_choices
-from cenote.errors import USAGE, error
+from cenote.common.errors import USAGE, error
 
 if TYPE_CHECKING:  # what `cenote plan --help` must not pay for
-    from cenote.plan.plan import Plan
+    from cenote.planning.plan import Plan
 
 
 ENDINGS = {".dot": "dot", ".gv": "dot", ".mmd": "mermaid", ".mermaid": "mermaid", ".svg": "svg"}
@@ -102,14 +102,14 @@ def command(
 
         choices.tell(dataset_lines(plan, level=choices.verbose))
     if graph is not None:
-        from cenote.plan.picture import draw as picture
+        from cenote.planning.picture import draw as picture
 
         forms = {"dot": picture.dot, "mermaid": picture.mermaid, "svg": picture.svg}
         deliver(forms[graph.form](plan), target)
     elif show_jobs:
         deliver(_jobs(plan), output)
     elif as_json:
-        from cenote.plan.record import PlanRecord, json_text
+        from cenote.planning.record import PlanRecord, json_text
 
         deliver(f"{json_text(PlanRecord.of(plan))}\n", output)
     else:
@@ -131,8 +131,8 @@ def _table(plan: Plan, output: Path | None) -> None:
 
 
 def _jobs(plan: Plan) -> str:
-    from cenote.runtime.job_texts import job_texts
-    from cenote.text import plural
+    from cenote.common.text import plural
+    from cenote.execution.runtime.job_texts import job_texts
 
     pools = job_texts(plan, Path("out") / plan.workflow.file.stem)
     if not pools:

@@ -17,9 +17,9 @@ def command(name: str | None, *, close: bool, delete: bool, service: str | None,
     """Show the pools of the service, or close the one called NAME."""
     from cenote.cli.console import output
     from cenote.cli.views.tables.service import pool_rows
-    from cenote.client.connection import connect
-    from cenote.errors import USAGE, error
-    from cenote.plan.record import json_text
+    from cenote.common.errors import USAGE, error
+    from cenote.planning.record import json_text
+    from cenote.service.client.connection import connect
 
     if (close or delete) and name is None:
         raise error(USAGE, "which pool? name it: `cenote pools NAME --close`")

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cenote.cli.options import JSON_OPTION, Choices, workflow_choices
-from cenote.errors import NO_WORKER, USAGE, error
-from cenote.units import parse_seconds
+from cenote.common.errors import NO_WORKER, USAGE, error
+from cenote.common.units import parse_seconds
 
 if TYPE_CHECKING:  # what `cenote probe --help` must not pay for
-    from cenote.probe.run import PoolProbe, ProbeResult
+    from cenote.execution.probe.run import PoolProbe, ProbeResult
 
 
 @click.command("probe")

@@ -15,8 +15,8 @@ def command(pool: str | None, *, service: str | None, as_json: bool) -> None:
     """Show what waits for the pools of the service, in the order in which it would start, and why it waits."""
     from cenote.cli.console import output
     from cenote.cli.views.tables.service import queue_rows
-    from cenote.client.connection import connect
-    from cenote.plan.record import json_text
+    from cenote.planning.record import json_text
+    from cenote.service.client.connection import connect
 
     with connect(service, start=False) as connection:
         found = connection.queue(pool)

@@ -10,9 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cenote.cli.options import JSON_OPTION, LEASING, Choices, workflow_choices
-from cenote.cli.run_options import refuse_contradictions, run_folder, run_options
-from cenote.errors import CenoteError
+from cenote.cli.options import (
+    JSON_OPTION,
+    LEASING,
+    Choices,
+    refuse_contradictions,
+    run_folder,
+    run_options,
+    workflow_choices,
+)
+from cenote.common.errors import CenoteError
 
 if TYPE_CHECKING:  # what `cenote run --help` must not pay for
     from rich.console import Console
@@ -20,9 +27,9 @@ if TYPE_CHECKING:  # what `cenote run --help` must not pay for
     from cenote.api import Analysis, Run
     from cenote.cli.views.progress.silence import Silence
     from cenote.engine.messages import AnyEvent
-    from cenote.plan.plan import Plan
-    from cenote.runs.view import RunView
-    from cenote.runtime.watched_run import Hearer
+    from cenote.execution.runs.view.view import RunView
+    from cenote.execution.runtime.loop import Hearer
+    from cenote.planning.plan import Plan
 
 
 @click.command("run")
@@ -58,7 +65,7 @@ def command(
     if not dry_run and (code := _run_there(choices, service, folder)) is not None:
         return code
     from cenote.cli.streams import user_code_aside
-    from cenote.plan.record import json_text
+    from cenote.planning.record import json_text
 
     analysis = choices.load()
     told = _console() if choices.verbose or not (quiet or as_json) else None
@@ -80,7 +87,7 @@ def command(
                 command=["cenote", *sys.argv[1:]],
             )
     if dry_run:
-        from cenote.cli.views.dry_run import tell_preview
+        from cenote.cli.views.verbose import tell_preview
 
         if not quiet:
             tell_preview(preview, verbose=choices.verbose, as_json=as_json)
@@ -100,11 +107,11 @@ def command(
 
 def _run_there(choices: Choices, service: str | None, folder: Path) -> int | None:
     """The exit code, where a process of the service runs this command for us."""
-    from cenote.cli.leases import may_lease, was_typed
+    from cenote.cli.warm.leases import may_lease, was_typed
 
     if not was_typed() or not may_lease(choices):
         return None
-    from cenote.cli.lend_terminal import run_there  # with all that speaks to a service
+    from cenote.cli.warm.lend import run_there  # with all that speaks to a service
 
     return run_there(service, folder)
 
@@ -112,12 +119,12 @@ def _run_there(choices: Choices, service: str | None, folder: Path) -> int | Non
 def _hearer(analysis: Analysis, service: str | None, printer: Hearer | None) -> Hearer | None:
     """Where the workers are leases, the service gets a process ready for the next command, once this run's first task
     has begun: until then its workers need the CPUs."""
-    from cenote.cli.leases import was_typed
+    from cenote.cli.warm.leases import was_typed
 
     execution = analysis.workflow.execution
     if not was_typed() or LEASING not in {execution.strategy, *(pool.strategy for pool in execution.pools)}:
         return printer
-    from cenote.cli.drivers import warm_drivers
+    from cenote.cli.warm.drivers import warm_drivers
     from cenote.engine.messages import TaskStarted
 
     places = [service or execution.config.get("service")]

@@ -36,8 +36,8 @@ def command(purpose: Purpose | Literal["service"], output: Path | None) -> None:
     """
     match purpose:
         case "service":
+            from cenote.service.http.answers import ROUTES
             from cenote.service.http.openapi import document_of
-            from cenote.service.http.routes import ROUTES
 
             schema = document_of(ROUTES)
         case _:

@@ -45,16 +45,15 @@ def command(
     Programs reach it with `cenote.connect()`, people with `cenote pools`, `queue`, `tasks` and `logs`.
     """
     from cenote.cli.console import messages
-    from cenote.client.address import spelled
-    from cenote.client.home import ServiceHome, usual_home
-    from cenote.client.records import ServiceRecord
-    from cenote.client.start import reload_service, stop_service
-    from cenote.errors import USAGE, error
-    from cenote.service.accounts import user_name
+    from cenote.common.errors import USAGE, error
+    from cenote.common.text import plural
+    from cenote.service.client.address import spelled
+    from cenote.service.client.home import ServiceHome, user_name, usual_home
+    from cenote.service.client.records import ServiceRecord
+    from cenote.service.client.start import reload_service, stop_service
     from cenote.service.http.doors import NetworkDoor
-    from cenote.service.serve import ServeOptions, serve
-    from cenote.service.systemd import unit_text
-    from cenote.text import plural
+    from cenote.service.server.serve import ServeOptions, serve
+    from cenote.service.server.systemd import unit_text
 
     folder = (home or usual_home()).absolute()
     if reload:

@@ -10,13 +10,13 @@ import click
 
 from cenote.cli.completions import complete_stage_value
 from cenote.cli.options import JSON_OPTION, SERVICE_OPTION, Choices, optional_workflow_choices
-from cenote.errors import USAGE, error
-from cenote.names import did_you_mean, listed
-from cenote.units import format_seconds, parse_seconds
+from cenote.common.errors import USAGE, error
+from cenote.common.text import did_you_mean, listed
+from cenote.common.units import format_seconds, parse_seconds
 
 if TYPE_CHECKING:  # what `cenote simulate --help` must not pay for
-    from cenote.plan.plan import Plan
-    from cenote.simulate import DurationModel, Prediction
+    from cenote.engine.simulate import DurationModel, Prediction
+    from cenote.planning.plan import Plan
 
 
 @click.command("simulate")
@@ -64,7 +64,7 @@ def command(
         raise error(USAGE, "which workflow? name its FILE", hint="`--queue` predicts the queue of the service")
     from cenote.cli.console import messages
     from cenote.cli.views.progress.live import progress_on
-    from cenote.simulate import DurationModel, gains, predict
+    from cenote.engine.simulate import DurationModel, gains, predict
 
     with progress_on(messages(), title=choices.name.name) as progress:
         plan = choices.load().plan(progress=progress.planning)
@@ -81,8 +81,8 @@ def command(
 def _show_queue(service: str | None, duration: int, startup: int, *, as_json: bool) -> None:
     from cenote.cli.console import output
     from cenote.cli.views.tables.service import forecast_rows
-    from cenote.client.connection import connect
-    from cenote.plan.record import json_text
+    from cenote.planning.record import json_text
+    from cenote.service.client.connection import connect
 
     with connect(service, start=False) as connection:
         found = connection.forecast(duration=duration, startup=startup)
@@ -154,7 +154,7 @@ def _show(plan: Plan, model: DurationModel, predicted: Prediction, more: dict[st
     from rich.table import Table
 
     from cenote.cli.console import output
-    from cenote.text import plural
+    from cenote.common.text import plural
 
     console = output()
     cost = "" if predicted.cost is None else f", cost {predicted.cost:.4g}"

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from cenote.cli.options import JSON_OPTION
-from cenote.errors import CenoteError
+from cenote.common.errors import CenoteError
 
 
 @click.group("site")

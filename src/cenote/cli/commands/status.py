@@ -10,11 +10,11 @@ import click
 
 from cenote.cli.completions import complete_run
 from cenote.cli.options import JSON_OPTION
-from cenote.runs.counting.pool_words import POOL_WORDS
+from cenote.execution.runs.view.pool_words import POOL_WORDS
 
 if TYPE_CHECKING:  # what `cenote status --help` must not pay for
-    from cenote.runs.follow import FollowedRun
-    from cenote.runs.summary import Summary
+    from cenote.execution.runs.follow import FollowedRun
+    from cenote.execution.runs.summary import Summary
 
 LOOK_EVERY = 0.5
 """Seconds between two looks at the journal."""
@@ -33,8 +33,8 @@ def _states() -> str:
 @JSON_OPTION
 def command(folder: Path, *, follow: bool, as_json: bool) -> None:
     """Show the progress of a run, or how it ended. FOLDER is the run's output folder (`cenote run --out`)."""
-    from cenote.plan.record import json_text
-    from cenote.runs.follow import FollowedRun
+    from cenote.execution.runs.follow import FollowedRun
+    from cenote.planning.record import json_text
 
     run = FollowedRun(folder)
     run.catch_up()
@@ -62,7 +62,7 @@ def _summary(run: FollowedRun) -> Summary:
     """What the run itself wrote at its end; before that, what its journal says so far."""
     from msgspec.structs import replace
 
-    from cenote.runs.read_records import read_summary
+    from cenote.execution.runs.follow import read_summary
 
     finished = read_summary(run.folder) if run.view.finished else None
     return finished or replace(run.view.summary(), status=run.status)
@@ -72,7 +72,7 @@ def _show(run: FollowedRun) -> None:
     from cenote.cli.console import output, print_lines
     from cenote.cli.views.outcome import failure_lines, outcome_lines
     from cenote.cli.views.problems import show_warnings
-    from cenote.cli.views.progress.table import pool_rows, stage_rows, waiting_lines
+    from cenote.cli.views.progress.live import pool_rows, stage_rows, waiting_lines
 
     console = output()
     summary = _summary(run)

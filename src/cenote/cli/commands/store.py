@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cenote.cli.options import JSON_OPTION
-from cenote.errors import DAMAGED_RESULT, NO_ACCESS, USAGE, CenoteError, Problem, error
-from cenote.units import format_bytes, parse_bytes, parse_seconds
+from cenote.common.errors import DAMAGED_RESULT, NO_ACCESS, USAGE, CenoteError, Problem, error
+from cenote.common.units import format_bytes, parse_bytes, parse_seconds
 
 if TYPE_CHECKING:
-    from cenote.runtime.result_store.look import Place
+    from cenote.execution.runtime.result_store.look import Place
 
 PATH_OPTION = click.option(
     "--path",
@@ -40,7 +40,7 @@ def show(path: str | None, *, as_json: bool) -> None:
     """Show where results are kept, how many, of which stages, and when they were last of use."""
     from cenote.cli.console import output
     from cenote.cli.views.tables.kept import content_as_json, show_content
-    from cenote.runtime.result_store.look import content_of
+    from cenote.execution.runtime.result_store.look import content_of
 
     content = content_of(_place(path), _warn)
     if as_json:
@@ -57,8 +57,8 @@ def verify(path: str | None, *, as_json: bool) -> int:
 
     In a store that several people share, those of trusted people are read as well.
     """
-    from cenote import signals
-    from cenote.runtime.result_store.look import damage_in
+    from cenote.common import signals
+    from cenote.execution.runtime.result_store.look import damage_in
 
     place = _place(path)
     with signals.raised():
@@ -86,7 +86,7 @@ def verify(path: str | None, *, as_json: bool) -> int:
 @JSON_OPTION
 def clean(path: str | None, *, older_than: str | None, to: str | None, everything: bool, as_json: bool) -> None:
     """Remove your own results: old ones, all, or as many as it takes. What a run in progress needs stays."""
-    from cenote.runtime.result_store.look import clean as clean_store
+    from cenote.execution.runtime.result_store.look import clean as clean_store
 
     if older_than is None and to is None and not everything:
         older_than = "30d"
@@ -107,7 +107,7 @@ def clean(path: str | None, *, older_than: str | None, to: str | None, everythin
 @JSON_OPTION
 def key(*, as_json: bool) -> None:
     """Print your public key, for those who share a store with you: `cenote store trust` takes it."""
-    from cenote.runtime.result_store.people import myself
+    from cenote.execution.runtime.result_store.table import myself
 
     me = myself()
     if as_json:
@@ -124,8 +124,8 @@ def trust(keys: Sequence[str], *, as_json: bool) -> None:
 
     Only data is read from others: histograms, cutflows, tables and arrays, never code.
     """
-    from cenote.runtime.result_store.people import person_in, personal_folder
-    from cenote.runtime.result_store.people import trust as trust_people
+    from cenote.execution.runtime.result_store.table import person_in, personal_folder
+    from cenote.execution.runtime.result_store.table import trust as trust_people
 
     people = []
     for written in keys:
@@ -146,8 +146,8 @@ def trust(keys: Sequence[str], *, as_json: bool) -> None:
 
 
 def _place(path: str | None) -> Place:
-    from cenote.runs.folder import RunFolder
-    from cenote.runtime.result_store.place import place_of, usual_place
+    from cenote.execution.runs.folder import RunFolder
+    from cenote.execution.runtime.result_store.store import place_of, usual_place
 
     if path is None:
         return usual_place(_warn)

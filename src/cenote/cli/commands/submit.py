@@ -9,13 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cenote.cli.exit_codes import INTERRUPTED
-from cenote.cli.options import JSON_OPTION, STDIN, Choices, standard_input, workflow_choices
-from cenote.cli.run_options import as_typed, refuse_contradictions, run_folder, run_options
-from cenote.errors import MISSING_FILE, RUN_EXISTS, error
+from cenote.cli.main import INTERRUPTED
+from cenote.cli.options import (
+    JSON_OPTION,
+    STDIN,
+    Choices,
+    as_typed,
+    refuse_contradictions,
+    run_folder,
+    run_options,
+    standard_input,
+    workflow_choices,
+)
+from cenote.common.errors import MISSING_FILE, RUN_EXISTS, error
 
 if TYPE_CHECKING:  # what `cenote submit --help` must not pay for
-    from cenote.client.task_handle import TaskHandle
+    from cenote.service.client.task_flows import TaskHandle
 
 LOOK_EVERY = 0.05
 """Seconds between two looks whether the run has begun."""
@@ -53,9 +62,9 @@ def command(
     folder and the variables of this shell. With `--service` its workers are leases of the service too; otherwise they
     are started as the workflow says.
     """
-    from cenote.cli.drivers import hand_over
-    from cenote.client.connection import connect
-    from cenote.runs.folder import RunFolder, is_locked, lock_owner
+    from cenote.cli.warm.drivers import hand_over
+    from cenote.execution.runs.folder import RunFolder, is_locked, lock_owner
+    from cenote.service.client.connection import connect
 
     refuse_contradictions(fresh=fresh, resume=resume, replace=replace, quiet=quiet, verbose=choices.verbose)
     choices.leasing(service)
@@ -81,7 +90,7 @@ def command(
             click.echo(words, err=True)
             return INTERRUPTED
         if as_json:
-            from cenote.plan.record import json_text
+            from cenote.planning.record import json_text
 
             click.echo(json_text({"folder": str(folder), "task": task.uuid, "begun": begun}))
         return _outcome(folder, task, choices, quiet=quiet or as_json, wait=wait)
@@ -99,7 +108,7 @@ def _tell(folder: Path, task: TaskHandle) -> None:
 
 def _journal(folder: Path) -> tuple[int, int] | None:
     """Something that is different once a run has begun there."""
-    from cenote.runs.folder import RunFolder
+    from cenote.execution.runs.folder import RunFolder
 
     try:
         facts = RunFolder(folder).journal.stat()
@@ -125,8 +134,8 @@ def _follow(folder: Path, task: TaskHandle, *, quiet: bool) -> None:
     """Until its driver is over: one that lost its worker is begun again."""
     from cenote.cli.console import messages
     from cenote.cli.views.progress.live import progress_on
-    from cenote.errors import CenoteError
-    from cenote.runs.follow import FollowedRun
+    from cenote.common.errors import CenoteError
+    from cenote.execution.runs.follow import FollowedRun
 
     run: FollowedRun | None = None
     with progress_on(messages(), quiet=quiet, title=str(folder)) as progress:

@@ -10,8 +10,8 @@ import click
 from cenote.cli.options import JSON_OPTION, SERVICE_OPTION
 
 if TYPE_CHECKING:  # what `cenote tasks --help` must not pay for
-    from cenote.client.connection import Connection
-    from cenote.client.records import TaskVerb
+    from cenote.service.client.connection import Connection
+    from cenote.service.client.records import TaskVerb
 
 
 @click.command("tasks")
@@ -46,9 +46,9 @@ def command(
     """Show the tasks of the service; or the one with this id, or name, instance by instance."""
     from cenote.cli.console import output
     from cenote.cli.views.tables.service import instance_rows, task_rows
-    from cenote.client.connection import connect
-    from cenote.errors import USAGE, error
-    from cenote.plan.record import json_text
+    from cenote.common.errors import USAGE, error
+    from cenote.planning.record import json_text
+    from cenote.service.client.connection import connect
 
     changes: dict[TaskVerb, dict[str, str | int] | None] = {
         "cancel": {} if cancel else None,
@@ -85,6 +85,6 @@ def command(
 
 
 def _created(connection: Connection, file: Path) -> str:
-    from cenote.client.task_file import task_of_file
+    from cenote.service.client.task_file import task_of_file
 
     return task_of_file(connection, file).submit().uuid

@@ -30,10 +30,10 @@ def command(
     """List the tokens by which others use the service over the network; make one, or revoke one."""
     from cenote.cli.console import messages, output
     from cenote.cli.views.tables.service import token_rows
-    from cenote.client.connection import connect
-    from cenote.errors import BAD_VALUE, USAGE, error
-    from cenote.plan.record import json_text
-    from cenote.units import parse_seconds
+    from cenote.common.errors import BAD_VALUE, USAGE, error
+    from cenote.common.units import parse_seconds
+    from cenote.planning.record import json_text
+    from cenote.service.client.connection import connect
 
     if create is None and (groups or expires or admin):
         raise error(USAGE, "--group, --expires and --admin are for --create USER")

@@ -17,8 +17,8 @@ def command(folder: Path, stage: str | None) -> None:
 
     FOLDER is the run's output folder (`cenote run --out`).
     """
-    from cenote.runs.explain import explain_run, explain_stage
-    from cenote.runs.follow import FollowedRun
+    from cenote.execution.runs.explain import explain_run, explain_stage
+    from cenote.execution.runs.follow import FollowedRun
 
     run = FollowedRun(folder)
     view = run.catch_up_to_now()

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from rich.text import Text
 
-from cenote.modifiers.support.measures import Folded, Measure, Measured, MeasuredStage
-from cenote.plan.plan import StageSummary
-from cenote.runs.folder import RunFolder
-from cenote.runs.measured import ModifierRecord, read_modifiers, worded
-from cenote.runs.summary import Summary
-from cenote.text import join_words, plural
+from cenote.analysis.modifiers.support.measures import Folded, Measure, Measured, MeasuredStage
+from cenote.common.text import join_words, plural
+from cenote.execution.runs.folder import RunFolder
+from cenote.execution.runs.summary import Summary
+from cenote.execution.runs.view.measured import ModifierRecord, read_modifiers, worded
+from cenote.planning.plan import StageSummary
 
 MOST_STAGES = 3
 """Of each modifier; the report has them all."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from cenote.language.layers.site import LAYER, is_site_layer
-from cenote.language.origins import KeyPath, Origin
+from cenote.language.systematics import KeyPath, Origin
 from cenote.language.workflow import Workflow
 
 

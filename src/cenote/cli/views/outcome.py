@@ -8,11 +8,11 @@ from pathlib import Path
 
 from rich.text import Text
 
-from cenote.runs.folder import RunFolder
-from cenote.runs.summary import FailureRecord, ProductRecord, Summary
-from cenote.runs.varied_stages import products_for_people
-from cenote.text import FAILURE_CAUSES, first_of, plural, with_variations
-from cenote.units import format_bytes, format_count, format_seconds
+from cenote.common.text import FAILURE_CAUSES, first_of, plural, with_variations
+from cenote.common.units import format_bytes, format_count, format_seconds
+from cenote.execution.runs.folder import RunFolder
+from cenote.execution.runs.summary import FailureRecord, ProductRecord, Summary
+from cenote.execution.runs.view.task_names import products_for_people
 
 MOST_FAILURES = 10
 MOST_PICTURES = 12

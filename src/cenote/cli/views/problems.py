@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.text import Text
 
 from cenote.cli.console import messages
-from cenote.errors import Place, Problem
-from cenote.text import plural
+from cenote.common.errors import Place, Problem
+from cenote.common.text import plural
 
 
 def show_problems(problems: Sequence[Problem], *, console: Console | None = None) -> None:

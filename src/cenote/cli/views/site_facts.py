@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, get_args, get_type_hints
 
-from cenote.backends.support.ports import ports_in_words
+from cenote.common.units import format_bytes, format_seconds
+from cenote.common.values import dataclass
+from cenote.execution.backends.support.ports import ports_in_words
+from cenote.execution.runs.configured import configured
+from cenote.execution.strategies.support.batch import BatchStrategy
 from cenote.language.checks.site import Site
 from cenote.language.execution import JOINED_BACKEND, Pool
-from cenote.plugins import registry
-from cenote.plugins.kinds import PluginKind
-from cenote.plugins.settings import Memory, Seconds, Settings
-from cenote.runs.configured import configured
-from cenote.strategies.support.batch import BatchStrategy
-from cenote.units import format_bytes, format_seconds
-from cenote.values import dataclass
+from cenote.language.plugins import registry
+from cenote.language.plugins.kinds import PluginKind
+from cenote.language.plugins.settings import Memory, Seconds, Settings
 
 
 @dataclass(frozen=True)

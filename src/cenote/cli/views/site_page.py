@@ -9,11 +9,11 @@ from rich.table import Table
 from rich.text import Text
 
 from cenote.cli.views.site_facts import in_words, network, own_pools, pool_facts, strategies
+from cenote.common.text import format_amounts
+from cenote.common.units import format_seconds
 from cenote.language.checks.site import Site
 from cenote.language.execution import ExecutionSettings, Pool
 from cenote.language.layers.site import site_places
-from cenote.text import format_amounts
-from cenote.units import format_seconds
 
 
 def nothing_found() -> Iterator[RenderableType]:

@@ -7,19 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from cenote import errors
-from cenote.errors import CenoteError
+from cenote.common import errors
+from cenote.common.errors import CenoteError
 from cenote.language.checks.execution import one_or_many
 from cenote.language.checks.findings import Findings
 from cenote.language.checks.plugins import check_name, check_settings, plain_mapping
-from cenote.language.layers.merge import merge
-from cenote.language.origins import KeyPath
+from cenote.language.layers.profiles import merge
+from cenote.language.plugins import registry
+from cenote.language.plugins.kinds import PluginKind
 from cenote.language.schema.stage import StageModel, WriteModel
 from cenote.language.styles import Styles
+from cenote.language.systematics import KeyPath
 from cenote.language.workflow import Render, Write
 from cenote.language.yaml.source import Located
-from cenote.plugins import registry
-from cenote.plugins.kinds import PluginKind
 
 NOT_THE_RENDERERS = ("op", "out", "when", "from", "use", "with")
 """Keys of a resolved picture that are not settings of its renderer."""

@@ -8,18 +8,18 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from cenote import errors, storage
-from cenote.errors import CenoteError
+from cenote.common import errors, storage
+from cenote.common.errors import CenoteError
+from cenote.common.text import nearest
 from cenote.language.checks.findings import Findings
 from cenote.language.checks.plugins import check_name, check_settings
 from cenote.language.checks.validation import described, keys_of, validated
-from cenote.language.origins import KeyPath
+from cenote.language.plugins import registry
+from cenote.language.plugins.kinds import PluginKind
 from cenote.language.schema.document import DataDefaultsModel, DataModel, DatasetModel, FieldModel, SourceModel
+from cenote.language.systematics import KeyPath
 from cenote.language.workflow import Dataset, Field, SourceUse
 from cenote.language.yaml.source import Located, read_yaml
-from cenote.names import nearest
-from cenote.plugins import registry
-from cenote.plugins.kinds import PluginKind
 
 _PLACES: tuple[tuple[str, ...], ...] = (("datasets",), ("data", "datasets"))
 """Where datasets stand."""

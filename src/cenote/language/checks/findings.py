@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from cenote import errors
-from cenote.errors import ErrorKind, Problem
-from cenote.language.origins import KeyPath
+from cenote.common import errors
+from cenote.common.errors import ErrorKind, Problem
+from cenote.common.text import did_you_mean, listed, nearest
+from cenote.language.systematics import KeyPath
 from cenote.language.workflow import Unexecuted
 from cenote.language.yaml.source import Located
-from cenote.names import did_you_mean, listed, nearest
 
 MOST_HINTS = 100
 """Problems after which names that are not there are reported without those that are."""

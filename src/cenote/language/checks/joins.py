@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import get_args
 
-from cenote import errors
+from cenote.common import errors, storage
+from cenote.common.errors import CenoteError
 from cenote.language.checks.data import check_stream, entries
 from cenote.language.checks.execution import one_or_many
 from cenote.language.checks.findings import Findings
 from cenote.language.checks.validation import validated
-from cenote.language.origins import KeyPath
+from cenote.language.plugins import registry
+from cenote.language.plugins.kinds import PluginKind
 from cenote.language.schema.document import JoinInputModel, JoinModel
+from cenote.language.systematics import KeyPath
 from cenote.language.workflow import SameFile, SourceUse, Stage
-from cenote.language.yaml.source import Located
+from cenote.language.yaml.source import Located, read_yaml
 
 ZIP, ZIP_JOIN = "zip", "hep.zip_join"
 """The source that reads others side by side, and the operation that stands for a join."""
@@ -121,3 +125,42 @@ def read_by_stages(
     inside = {name for join in joins for name in join.of}
     apart = [source for source in sources if source.id in used or source.id not in inside]
     return (*joins, *apart)
+
+
+# Read settings of a stage that stand in a file of their own: `aliases: names.yaml`.
+
+
+ENDINGS = (".yaml", ".yml", ".json")
+
+
+def with_mapping_files(stage: Located, folder: Path, findings: Findings) -> Located:
+    """The stage with what such files hold in their place; what is wrong in one is found at its place in that file."""
+    params, op = stage.get("params"), stage.get("op")
+    if params is None or op is None or op.text is None:
+        return stage
+    named = {key: value for key, value in params.mapping.items() if (value.text or "").endswith(ENDINGS)}
+    taken = {key: value for key, value in named.items() if key in _from_files(op.text)}
+    if not taken:
+        return stage
+    read = {key: _content(value, folder, findings) for key, value in taken.items()}
+    return stage.holding({**stage.mapping, "params": params.holding({**params.mapping, **read})})
+
+
+def _from_files(operation: str) -> tuple[str, ...]:
+    """The settings of an operation that may stand in a file."""
+    try:
+        found: tuple[str, ...] = registry.load(PluginKind.OPERATION, operation).from_files
+    except (CenoteError, ImportError):
+        return ()  # whoever checks the operation says so
+    return found
+
+
+def _content(name: Located, folder: Path, findings: Findings) -> Located:
+    beside, here = (place / storage.expanded(name.text or "") for place in (folder, Path()))
+    path = here if not storage.is_file(beside) and storage.is_file(here) else beside
+    if not storage.is_file(path):
+        findings.report(errors.MISSING_FILE, f"there is no file '{name.text}'", name, hint=f"looked in {path.parent}")
+        return name.holding({})
+    parsed = read_yaml(path, layer=path.name)
+    findings.problems += parsed.problems
+    return parsed.root if parsed.root is not None else name.holding({})

@@ -9,17 +9,17 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from cenote import errors, storage
-from cenote.errors import CenoteError
+from cenote.common import errors, storage
+from cenote.common.errors import CenoteError
+from cenote.common.signals import Interrupted
+from cenote.common.text import nearest
 from cenote.language.checks.findings import Findings
 from cenote.language.checks.validation import report_errors
+from cenote.language.plugins import own_functions, registry
+from cenote.language.plugins.kinds import PLANNED, PluginKind
 from cenote.language.schema.forms import STRATEGY_ALIASES
 from cenote.language.workflow import PluginSource
 from cenote.language.yaml.source import Located
-from cenote.names import nearest
-from cenote.plugins import own_functions, registry
-from cenote.plugins.kinds import PLANNED, PluginKind
-from cenote.signals import Interrupted
 
 ALIASES = {PluginKind.STRATEGY: frozenset(STRATEGY_ALIASES)}
 """Other names of plugins that files may use."""

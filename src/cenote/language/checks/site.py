@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cenote.errors import UNKNOWN_POOL, Problem, unique
+from cenote.common.errors import UNKNOWN_POOL, Problem, unique
+from cenote.common.values import dataclass
 from cenote.language.checks.document import check_surroundings
 from cenote.language.checks.execution import check_execution
 from cenote.language.checks.findings import Findings
@@ -16,7 +17,6 @@ from cenote.language.layers.site import is_site_layer
 from cenote.language.schema.document import SiteModel
 from cenote.language.workflow import Execution
 from cenote.language.yaml.source import Located
-from cenote.values import dataclass
 
 
 @dataclass(frozen=True)

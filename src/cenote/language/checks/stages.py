@@ -8,24 +8,23 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import chain
 from pathlib import Path
 
-from cenote import errors
-from cenote.errors import Problem
+from cenote.common import errors
+from cenote.common.errors import Problem
+from cenote.common.text import nearest
+from cenote.common.values import dataclass
 from cenote.language.checks.attachments import Attachments
 from cenote.language.checks.execution import check_modifiers, check_pool_name, one_or_many
 from cenote.language.checks.findings import Findings
-from cenote.language.checks.joins import ZIP_JOIN, joined_by
-from cenote.language.checks.mapping_files import with_mapping_files
+from cenote.language.checks.joins import ZIP_JOIN, joined_by, with_mapping_files
 from cenote.language.checks.plugins import check_settings, explained_by_plugins, known_names
 from cenote.language.checks.validation import described, validated
 from cenote.language.execution import Amounts
-from cenote.language.origins import KeyPath
+from cenote.language.plugins import registry
+from cenote.language.plugins.kinds import PluginKind
 from cenote.language.schema.stage import StageModel
+from cenote.language.systematics import KeyPath
 from cenote.language.workflow import AppliesTo, Requirement, Stage
 from cenote.language.yaml.source import Located
-from cenote.names import nearest
-from cenote.plugins import registry
-from cenote.plugins.kinds import PluginKind
-from cenote.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -8,20 +8,18 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from cenote import errors
-from cenote.errors import CenoteError
+from cenote.common import errors
+from cenote.common.errors import CenoteError
+from cenote.common.values import dataclass
 from cenote.language.checks.execution import one_or_many
 from cenote.language.checks.findings import Findings
 from cenote.language.checks.plugins import check_settings
 from cenote.language.checks.validation import validated
-from cenote.language.layers.merge import merge
-from cenote.language.layers.profiles import find_profile
-from cenote.language.origins import KeyPath
+from cenote.language.layers.profiles import find_profile, merge
+from cenote.language.plugins.kinds import PluginKind
 from cenote.language.schema.document import SystematicsModel, VariationModel
-from cenote.language.systematics import NOMINAL, Systematics, Variation, VariedDatasets, parts_of_name
+from cenote.language.systematics import NOMINAL, KeyPath, Systematics, Variation, VariedDatasets, parts_of_name
 from cenote.language.yaml.source import Located, read_yaml
-from cenote.plugins.kinds import PluginKind
-from cenote.values import dataclass
 
 _PATH = ("systematics", "variations")
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")

@@ -7,20 +7,26 @@ from dataclasses import field
 from importlib.resources import files
 from pathlib import Path
 
-from cenote import errors, storage
-from cenote.errors import Place, Problem
+from cenote.common import errors, storage
+from cenote.common.errors import Place, Problem
+from cenote.common.text import nearest
+from cenote.common.values import dataclass
 from cenote.language.checks.findings import Findings
 from cenote.language.checks.validation import keys_of
-from cenote.language.layers.command_line import LAYER, assign, parse_assignment
-from cenote.language.layers.merge import merge
-from cenote.language.layers.profiles import BUILT_IN_PACKAGES, fill_pools, find_profile
+from cenote.language.layers.profiles import (
+    BUILT_IN_PACKAGES,
+    LAYER,
+    assign,
+    fill_pools,
+    find_profile,
+    merge,
+    parse_assignment,
+)
 from cenote.language.layers.site import KEYS, find_site, is_site_layer, layer_of, what_holds
+from cenote.language.plugins.registry import runs_here, starts_here
 from cenote.language.schema.document import WorkflowModel
 from cenote.language.schema.forms import strategy_name
 from cenote.language.yaml.source import Located, parse_yaml, read_yaml
-from cenote.names import nearest
-from cenote.plugins.capabilities import runs_here, starts_here
-from cenote.values import dataclass
 
 PROFILE_LISTS = (("use", "profiles"), ("execution", "profiles"))
 

@@ -3,15 +3,57 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from cenote import errors, storage
-from cenote.errors import Place, Problem
-from cenote.language.layers.merge import merge
-from cenote.language.yaml.source import Located
-from cenote.names import did_you_mean, listed
-from cenote.plugins.imports import find_module
+from cenote.common import errors, storage
+from cenote.common.errors import Place, Problem
+from cenote.common.text import did_you_mean, listed
+from cenote.language.plugins.imports import find_module
+from cenote.language.systematics import KeyPath
+from cenote.language.yaml.source import Content, Located, parse_yaml
+
+# Merge two documents key by key: what stands over wins, what it leaves out shines through.
+
+
+RIVALS = {"workers": "elastic", "elastic": "workers"}
+"""Keys of a pool that exclude each other: writing one in a later layer takes the other away."""
+
+
+def merge(under: Located, over: Located, *, concatenate: bool = False, path: KeyPath = ()) -> Located:
+    """Mappings merge deep, scalars of `over` win; lists are replaced, or concatenated with `under` first.
+
+    A null takes away what stands below it.
+    """
+    if isinstance(under.value, dict) and isinstance(over.value, dict):
+        merged = without_rivals(under.value, over.value, path)
+        for key, child in over.value.items():
+            below = merged.get(key)
+            if below is None:
+                merged[key] = child
+            elif child.value is None:
+                del merged[key]
+            else:
+                merged[key] = merge(below, child, concatenate=concatenate, path=(*path, key))
+        return over.holding(merged)
+    if concatenate and isinstance(under.value, list) and isinstance(over.value, list):
+        return over.holding([*under.value, *over.value])
+    return over
+
+
+def without_rivals(under: dict[str, Located], over: dict[str, Located], path: KeyPath) -> dict[str, Located]:
+    """The entries below, without those that an entry above excludes."""
+    if not is_pool(path):
+        return dict(under)
+    excluded = {RIVALS[key] for key in over if key in RIVALS} - set(over)
+    return {key: child for key, child in under.items() if key not in excluded}
+
+
+def is_pool(path: KeyPath) -> bool:
+    """Whether a pool or pool profile stands at this path."""
+    return (len(path) == 3 and path[:2] == ("execution", "pools")) or (len(path) == 2 and path[0] == "pool_profiles")
+
 
 ALWAYS_THERE = frozenset({"registry", "basic", "hep", "hep_debug"})
 """Profiles of FAST-HEP that switch capabilities on which are built in here."""
@@ -124,3 +166,69 @@ def _unknown_pool_profile(name: str, place: Place | None, known: Iterable[str]) 
         details=(f"pool profiles: {listed(names)}",),
         hint=did_you_mean(name, names) or "define it under `pool_profiles`, in this file or a profile",
     )
+
+
+# Apply what the command line or a script sets: `--set execution.pools.gpu.workers=10`.
+
+
+LAYER = "command line"
+_STEP = re.compile(r'"([^"]+)"|([^."]+)')
+
+
+def parse_assignment(assignment: str) -> tuple[tuple[str, ...], Located]:
+    """`a.b.c=VALUE` as the keys and the located value. A key that holds a dot is put in double quotes."""
+    target, equals, written = assignment.partition("=")
+    steps = tuple(quoted or plain for quoted, plain in _STEP.findall(target.strip()))
+    if not equals or not steps:
+        raise errors.error(
+            errors.USAGE,
+            f"cannot set {assignment}: this is not KEY=VALUE",
+            hint="for example execution.backend=local",
+        )
+    parsed = parse_yaml(written, file=None, layer=LAYER)
+    if parsed.root is None:
+        why = "; ".join(problem.message for problem in parsed.problems)
+        raise errors.error(errors.USAGE, f"cannot set {assignment}: the value is {why}")
+    return steps, parsed.root
+
+
+def assign(root: Located, steps: tuple[str, ...], value: Located, *, path: KeyPath = ()) -> Located:
+    """The document with this value set: mappings are merged into, everything else is replaced."""
+    if not steps:
+        return merge(root, value, path=path)
+    step, rest = steps[0], steps[1:]
+    if isinstance(root.value, list):
+        index = _index(root.value, step, path)
+        items = list(root.value)
+        items[index] = assign(items[index], rest, value, path=(*path, index))
+        return root.holding(items)
+    if root.value is not None and not isinstance(root.value, dict):
+        raise errors.error(
+            errors.USAGE, f"cannot set {_dotted((*path, *steps))}: '{_dotted(path)}' holds a single value, not keys"
+        )
+    entries: dict[str, Located] = root.value or {}
+    child = assign(entries.get(step) or Located(None, LAYER), rest, value, path=(*path, step))
+    kept: dict[str, Located] = without_rivals(entries, {step: child}, path)
+    new: Content = {**kept, step: child}
+    return root.holding(new)
+
+
+def _index(items: list[Located], step: str, path: KeyPath) -> int:
+    """The position of a list's item: by number, or by the `id` or `name` it carries."""
+    if step.isdecimal() and int(step) < len(items):
+        return int(step)
+    names = [_name_of(item) for item in items]
+    if step in names:
+        return names.index(step)
+    known = [name for name in names if name]
+    message = f"cannot set {_dotted((*path, step))}: there is no '{step}' in {_dotted(path)}"
+    raise errors.CenoteError(errors.unknown_name(errors.USAGE, message, step, known, what="there are"))
+
+
+def _name_of(item: Located) -> str | None:
+    named = item.get("id") or item.get("name")
+    return named.text if named else None
+
+
+def _dotted(path: KeyPath) -> str:
+    return ".".join(str(step) for step in path)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from cenote import errors, storage
-from cenote.errors import Problem, unique
+from cenote.common import errors, storage
+from cenote.common.errors import Problem, unique
 from cenote.language.yaml.source import Located, read_yaml
 
 VARIABLE = "CENOTE_SITE"

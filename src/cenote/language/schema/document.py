@@ -6,10 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BeforeValidator, Field, WithJsonSchema
 
-from cenote.language.schema.execution import ExecutionModel, PoolModel
 from cenote.language.schema.forms import Count, Free, OneOrMany, OrText, PlainName, PlainNames, Positive, SomeFiles
-from cenote.language.schema.model import LanguageModel
-from cenote.language.schema.stage import StageModel
+from cenote.language.schema.stage import ExecutionModel, LanguageModel, PoolModel, StageModel
 
 Version = Annotated[str, BeforeValidator(str), WithJsonSchema({"type": ["string", "number"]})]
 

@@ -9,8 +9,8 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cenote.names import can_name_variables
-from cenote.plugins.quantities import DECIMAL, WHOLE, Converted, Describe, number_in
+from cenote.common.text import can_name_variables
+from cenote.language.plugins.quantities import DECIMAL, WHOLE, Converted, Describe, number_in
 
 if TYPE_CHECKING:
     from pydantic import ConfigDict, GetCoreSchemaHandler
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def _complete_schema(schema: dict[str, Any], kind: type[Any]) -> None:  # Any: a JSON Schema, and any class
-    from cenote.plugins.settings import complete_schema
+    from cenote.language.plugins.settings import complete_schema
 
     complete_schema(schema, kind)
 
@@ -70,7 +70,7 @@ def _quoted(pattern: str) -> Describe:
     """The schema of a number that may stand in quotes; limits are looked at after it is a number."""
 
     def described(usual: dict[str, Any]) -> dict[str, Any]:
-        from cenote.plugins.settings import ALSO_WRITTEN
+        from cenote.language.plugins.settings import ALSO_WRITTEN
 
         return {**usual, ALSO_WRITTEN: [{"type": "string", "pattern": pattern}]}
 
@@ -194,7 +194,7 @@ class _Described:
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         from pydantic_core import core_schema
 
-        from cenote.language.schema import model
+        from cenote.language.schema import stage as model
 
         described = getattr(model, self._model)
         return core_schema.no_info_after_validator_function(described.model_dump, handler(described))

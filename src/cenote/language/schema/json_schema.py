@@ -8,12 +8,11 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, models_json_schema
 
 from cenote.language.execution import Elastic
+from cenote.language.plugins import registry
+from cenote.language.plugins.kinds import PLANNED, PluginKind
+from cenote.language.plugins.settings import ALSO_WRITTEN, FILLED_IN, Described
 from cenote.language.schema.document import AnalysisModel, FieldModel, JoinModel, WorkflowModel
-from cenote.language.schema.model import CredentialModel, EnvironmentModel
-from cenote.language.schema.stage import StageModel
-from cenote.plugins import registry
-from cenote.plugins.kinds import PLANNED, PluginKind
-from cenote.plugins.settings import ALSO_WRITTEN, FILLED_IN, Described
+from cenote.language.schema.stage import CredentialModel, EnvironmentModel, StageModel
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _MODE: JsonSchemaMode = "validation"

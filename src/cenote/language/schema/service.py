@@ -9,10 +9,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from cenote.common.values import dataclass
 from cenote.language.execution import Amounts
+from cenote.language.plugins.quantities import Converted, Seconds
 from cenote.language.schema.forms import WRITTEN, Amount, Count, Factor, OneOrMany, OrNothing, PlainNames, Positive
-from cenote.plugins.quantities import Converted, Seconds
-from cenote.values import dataclass
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _CLOCK = re.compile(r"([01]?\d|2[0-4]):([0-5]\d)")

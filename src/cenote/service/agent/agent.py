@@ -19,18 +19,13 @@ from contextlib import suppress
 from typing import Any, assert_never
 
 from cenote import __version__
-from cenote.identity import refusal_in_words
-from cenote.service.agent.attempts import HeldRun
-from cenote.service.agent.children import PATIENCE, end_strays
-from cenote.service.agent.departure import Departure
-from cenote.service.agent.folders import AgentFolders
-from cenote.service.agent.guarding import Guard
-from cenote.service.agent.link import ServiceLink
-from cenote.service.agent.options import DEFAULT_WARM, AgentOptions
+from cenote.common.certificates.identity import refusal_in_words
+from cenote.service.agent.attempts import Departure, HeldRun
+from cenote.service.agent.children import PATIENCE, Templates, end_strays
+from cenote.service.agent.folders import AgentFolders, Guard
+from cenote.service.agent.options import DEFAULT_WARM, AgentOptions, ServiceLink, tell_end, tell_news
 from cenote.service.agent.received_files import ReceivedFiles
 from cenote.service.agent.runner import InstanceRunner
-from cenote.service.agent.telling import tell_end, tell_news
-from cenote.service.agent.templates import Templates
 from cenote.service.protocol import (
     Acknowledge,
     AttemptEnded,

@@ -8,13 +8,16 @@ import glob
 import os
 import re
 import shutil
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path, PurePosixPath
 
-from cenote import storage
-from cenote.client.python_call import RETURNED
+from cenote.common import storage
+from cenote.common.shell import Process, start_process
+from cenote.service.agent import guard
+from cenote.service.client.python_call import RETURNED
 from cenote.service.protocol import PlacedFile, StreamName, stays_within
 
 _JOB = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,63}")
@@ -162,3 +165,39 @@ def _files_at(folder: Path, name: str) -> Iterator[str]:
             for file in inside:
                 if (folder / file).is_file() and storage.resolved(folder / file).is_relative_to(root):
                     yield file
+
+
+# Keep the process that cleans up after an agent which was killed.
+
+
+class Guard:
+    """Runs beside the agent, from its start to its end in good order."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._process: Process | None = None
+        self._pipe: int | None = None
+
+    @property
+    def pid(self) -> int:
+        """Of its process; 0 where there is none."""
+        return self._process.pid if self._process else 0
+
+    def start(self) -> None:
+        """Begin to watch."""
+        reading, self._pipe = os.pipe()
+        command = [sys.executable, "-I", "-S", guard.__file__, str(reading), str(self._folder)]
+        try:
+            self._process = start_process(command, pass_fds=[reading])
+        finally:
+            os.close(reading)
+
+    def dismiss(self) -> None:
+        """The agent has cleaned up itself."""
+        if self._process is None or self._pipe is None:
+            return
+        with suppress(BrokenPipeError):
+            os.write(self._pipe, b".")
+        os.close(self._pipe)
+        self._process.wait()
+        self._process = None

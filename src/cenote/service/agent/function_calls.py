@@ -15,9 +15,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from cenote.client.functions.call_files import PYTHON, CallOutcome, SentFunction, read_calls, write_outcome
-from cenote.client.functions.problems import NotPicklableError
-from cenote.client.python_call import RETURNED
+from cenote.service.client.functions.call_files import (
+    PYTHON,
+    CallOutcome,
+    NotPicklableError,
+    SentFunction,
+    read_calls,
+    write_outcome,
+)
+from cenote.service.client.python_call import RETURNED
 
 # Any: functions of users, their arguments and what they return
 _Calls = Sequence[tuple[tuple[Any, ...], dict[str, Any]]]

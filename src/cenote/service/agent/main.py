@@ -11,16 +11,15 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from cenote.identity import Identity, refusal_in_words
+from cenote.common.certificates.identity import Identity, refusal_in_words
+from cenote.common.signals import ASKING_TO_END
+from cenote.common.software import Difference
+from cenote.execution.worker.process.scratch import leave_scratch, make_scratch, scratch_place
+from cenote.execution.worker.process.whereabouts import MARKS
 from cenote.service.agent.agent import Agent
 from cenote.service.agent.children import reap_descendants
-from cenote.service.agent.folders import AgentFolders
-from cenote.service.agent.guarding import Guard
+from cenote.service.agent.folders import AgentFolders, Guard
 from cenote.service.agent.options import AgentOptions, read_options
-from cenote.signals import ASKING_TO_END
-from cenote.software import Difference
-from cenote.worker.process.marks import MARKS
-from cenote.worker.process.scratch import leave_scratch, make_scratch, scratch_place
 
 
 def main(_differences: Sequence[Difference] = ()) -> None:

@@ -3,12 +3,32 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
+import os
+import ssl
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from cenote.values import dataclass
+import msgspec
 
-DEFAULT_WARM = ("numpy", "numpy.random", "awkward", "cenote.worker.run_task")
+from cenote.common.values import dataclass
+from cenote.service.agent.attempts import HeldRun
+from cenote.service.agent.folders import AgentFolders, matching, readable_name
+from cenote.service.client.python_call import RETURNED
+from cenote.service.protocol import (
+    CHUNK,
+    STREAMS,
+    Output,
+    ResultFile,
+    StreamName,
+    ToAgent,
+    ToService,
+    frame,
+    read_for_agent,
+)
+
+DEFAULT_WARM = ("numpy", "numpy.random", "awkward", "cenote.execution.worker.run_task")
 
 
 @dataclass(frozen=True)
@@ -70,3 +90,152 @@ def _at_least_one(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text}: expected a number of at least 1")
     return int(text)
+
+
+# Connect an agent to its service, by certificates of both.
+
+
+_CONNECT_WITHIN = 20.0
+"""Seconds."""
+SILENT_AFTER = 30.0
+"""Seconds without a word, after which the service is taken for gone: it pings more often."""
+
+
+class ServiceLink:
+    """One connection. Its methods raise OSError or EOFError once it is broken."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+
+    @classmethod
+    async def open(cls, host: str, port: int, context: ssl.SSLContext) -> ServiceLink:
+        """Raises OSError where nothing of the same service answers."""
+        async with asyncio.timeout(_CONNECT_WITHIN):
+            return cls(*await asyncio.open_connection(host, port, ssl=context, limit=2 * CHUNK))
+
+    def post(self, message: ToService) -> None:
+        """Send a short message, whenever it goes; where the link is broken, it is lost with it."""
+        if not self._writer.is_closing():
+            self._writer.write(frame(message))
+
+    async def send(self, message: ToService) -> None:
+        """Send, when what was sent before has gone."""
+        await self._writer.drain()
+        self.post(message)
+        if self._writer.is_closing():
+            raise EOFError("the connection is closed")
+
+    async def receive(self) -> ToAgent:
+        """The next message."""
+        async with asyncio.timeout(
+            SILENT_AFTER
+        ):  # wait_for of Python 3.11 goes on if a message comes as it is cancelled
+            return await read_for_agent(self._reader)
+
+    async def close(self) -> None:
+        """What was sent before still goes, if the other side reads."""
+        with suppress(OSError, EOFError):
+            self._writer.close()
+            async with asyncio.timeout(1.0):
+                await self._writer.wait_closed()
+
+
+# Tell the service of an attempt: what it prints, its results, its end, in this order.
+
+
+async def tell_news(link: ServiceLink, held: HeldRun, folders: AgentFolders) -> None:
+    """What is new of one that runs."""
+    async with held.telling:
+        if held.ended is None:
+            await _tell_output(link, held, folders)
+            await _tell_periodic_results(link, held, folders)
+
+
+async def tell_end(link: ServiceLink, held: HeldRun, folders: AgentFolders) -> None:
+    """All that was not told, and the end."""
+    assert held.ended is not None, "it has ended"
+    async with held.telling:
+        await _tell_output(link, held, folders)
+        if (words := await _tell_results(link, held, folders)) and held.ended.cause == "exit":
+            held.ended = msgspec.structs.replace(held.ended, cause="unkept", message=words)
+        link.post(held.ended)
+
+
+async def _tell_output(link: ServiceLink, held: HeldRun, folders: AgentFolders) -> None:
+    for stream in STREAMS:
+        path = folders.output(held.start.job, stream)
+        try:
+            if path.stat().st_size <= held.sent[stream]:
+                continue
+            with path.open("rb") as file:
+                file.seek(held.sent[stream])
+                while data := file.read(CHUNK):
+                    await link.send(_output(held, stream, data))
+                    held.sent[stream] += len(data)
+        except FileNotFoundError:
+            continue
+
+
+def _output(held: HeldRun, stream: StreamName, data: bytes) -> Output:
+    start = held.start
+    return Output(
+        task=start.task,
+        instance=start.instance,
+        attempt=start.attempt,
+        stream=stream,
+        offset=held.sent[stream],
+        data=data,
+    )
+
+
+async def _tell_periodic_results(link: ServiceLink, held: HeldRun, folders: AgentFolders) -> None:
+    now = asyncio.get_running_loop().time()
+    if held.start.results_period is None or now < held.results_due:
+        return
+    held.results_due = now + held.start.results_period
+    await _tell_results(link, held, folders)
+
+
+async def _tell_results(link: ServiceLink, held: HeldRun, folders: AgentFolders) -> str:
+    """Those that changed since they were sent; why they cannot be collected, or nothing."""
+    if held.pid is None or not (held.start.results or held.start.python):
+        return ""
+    folder = folders.job(held.start.job)
+    try:
+        names = await asyncio.to_thread(matching, folder, held.start.results) if held.start.results else []
+    except OSError as problem:
+        return f"its results cannot be collected: {(problem.strerror or str(problem)).lower()}"
+    for name in (*names, RETURNED) if held.start.python else names:
+        await _tell_result(link, held, folder, name)
+    return ""
+
+
+async def _tell_result(link: ServiceLink, held: HeldRun, folder: Path, name: str) -> None:
+    try:
+        file = os.fdopen(os.open(folder / name, os.O_RDONLY | os.O_NONBLOCK), "rb")  # a pipe would keep us waiting
+    except OSError:  # gone meanwhile, or not to be read: it is no result
+        return
+    with file:
+        facts = os.fstat(file.fileno())
+        state = (facts.st_mtime_ns, facts.st_size)
+        if held.results.get(name) == state:
+            return
+        offset, last = 0, False
+        while not last:
+            data = file.read(min(CHUNK, facts.st_size - offset))
+            last = offset + len(data) >= facts.st_size or not data
+            start = held.start
+            await link.send(
+                ResultFile(
+                    task=start.task,
+                    instance=start.instance,
+                    attempt=start.attempt,
+                    name=readable_name(name),
+                    offset=offset,
+                    data=data,
+                    last=last,
+                    executable=bool(facts.st_mode & 0o100),
+                )
+            )
+            offset += len(data)
+        held.results[name] = state

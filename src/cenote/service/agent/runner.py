@@ -9,27 +9,37 @@ import signal
 import time
 from collections.abc import Awaitable, Callable, Iterable
 
-from cenote.client.python_call import PythonCall
-from cenote.service.agent.attempts import EndRequest, HeldRun
-from cenote.service.agent.children import PATIENCE, ChildEnd, ask_to_end, end_strays, exit_of, reap, signal_group
-from cenote.service.agent.endings import (
+from cenote.common.shell import start_apart
+from cenote.execution.worker.process.template import ForkRequest
+from cenote.service.agent.attempts import (
     NOT_EXECUTABLE,
     NOT_FOUND,
+    BadConstantError,
+    EndRequest,
+    HeldRun,
     cause_of,
     is_full,
+    variables_of,
     was_asked_to_end,
     words_of_end,
     words_of_refusal,
 )
+from cenote.service.agent.children import (
+    PATIENCE,
+    ChildEnd,
+    NoTemplateError,
+    Templates,
+    ask_to_end,
+    end_strays,
+    exit_of,
+    reap,
+    signal_group,
+)
 from cenote.service.agent.folders import AgentFolders, BadNameError
 from cenote.service.agent.function_calls import calling_words
-from cenote.service.agent.python_children import NoTemplateError
 from cenote.service.agent.received_files import NoFileError, ReceivedFiles
-from cenote.service.agent.templates import Templates
-from cenote.service.agent.variables import BadConstantError, variables_of
+from cenote.service.client.python_call import PythonCall
 from cenote.service.protocol import AttemptEnded, PlacedFile, Start
-from cenote.shell import start_apart
-from cenote.worker.process.template import ForkRequest
 
 _SHELL = "/bin/sh"
 _DAMAGED = "files of its own were removed"

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 
-from cenote.client.definitions import InstanceState, PoolDefinition, TaskDefinition
-from cenote.client.rules import ShareRules
-from cenote.service.allocator.decide.answers import answers
-from cenote.service.allocator.decide.assign import assign, preempt
-from cenote.service.allocator.decide.bounds import bound_pools, end_spending
-from cenote.service.allocator.decide.endings import end_tasks, give_up
-from cenote.service.allocator.decide.fallback import clear_removed, fall_back
-from cenote.service.allocator.decide.patience import time_out
-from cenote.service.allocator.decide.sizes import resize_pools, send_away_again
+from cenote.service.allocator.decide.endings import answers, assign, end_tasks, give_up, preempt
+from cenote.service.allocator.decide.fallback import clear_removed, fall_back, time_out
+from cenote.service.allocator.decide.sizes import bound_pools, end_spending, resize_pools, send_away_again
 from cenote.service.allocator.fold.event import fold
-from cenote.service.allocator.fold.kept import copied_state, copy_ahead, in_order, kept_state
-from cenote.service.allocator.kept import Span, TaskKept
+from cenote.service.allocator.fold.instances import copied_state, copy_ahead, in_order, kept_state
 from cenote.service.allocator.messages import (
     ArchiveTask,
     KeptEvent,
@@ -26,11 +19,23 @@ from cenote.service.allocator.messages import (
     ServiceStarted,
 )
 from cenote.service.allocator.queue import QueueEntry, queue
-from cenote.service.allocator.reasons import Lines, ahead_of, why
+from cenote.service.allocator.queued_task import keep_task
+from cenote.service.allocator.reasons import (
+    InstanceView,
+    Lines,
+    PoolView,
+    TaskView,
+    ahead_of,
+    view_instances,
+    view_pool,
+    view_task,
+    why,
+)
 from cenote.service.allocator.refusals import Ending, why_never, why_no_pool, why_not_there
+from cenote.service.allocator.snapshot import Span, TaskKept
 from cenote.service.allocator.state import ServiceState
-from cenote.service.allocator.task_kept import keep_task
-from cenote.service.allocator.views import InstanceView, PoolView, TaskView, view_instances, view_pool, view_task
+from cenote.service.client.definitions import InstanceState, PoolDefinition, TaskDefinition
+from cenote.service.client.rules import ShareRules
 
 PATIENCE = 60.0
 """Seconds that workers may be out of reach before they count as lost; also after the service was started again."""

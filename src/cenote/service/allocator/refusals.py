@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cenote.client.constants import LONGEST_TEXT, why_no_constant
-from cenote.client.definitions import PoolDefinition, TaskDefinition, TaskState
+from cenote.common.text import did_you_mean, format_amount, is_one_line, plural
 from cenote.language.execution import AMOUNTS
-from cenote.names import did_you_mean
-from cenote.placement.resources import amount, lacking, share
-from cenote.service.allocator.budgets import too_dear
-from cenote.service.allocator.share import most_slots, pool_rules
+from cenote.planning.placement.pools import amount, lacking, share
+from cenote.service.allocator.accounts import most_slots, pool_rules
+from cenote.service.allocator.queue import too_dear
 from cenote.service.allocator.state import ServiceState
+from cenote.service.client.constants import LONGEST_TEXT, why_no_constant
+from cenote.service.client.definitions import PoolDefinition, TaskDefinition, TaskState
 from cenote.service.protocol import stays_within
-from cenote.text import format_amount, is_one_line, plural
 
 Ending = Callable[[str], TaskState | None]
 """How a task of this id ended, if the archive has it."""

@@ -4,31 +4,48 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_args
 
 import msgspec
 from aiohttp import web
 
-from cenote import errors
-from cenote.client.access_records import CallerRecord, Done, StoppingRecord, UploadedFile
-from cenote.client.asking import LAST_EVENT_ID
-from cenote.client.definitions import InstanceState, TaskState
-from cenote.client.records import (
+from cenote.common import errors
+from cenote.service.client.asking import LAST_EVENT_ID
+from cenote.service.client.definitions import InstanceState, TaskState
+from cenote.service.client.records import (
     AwaitedInstances,
+    CallerRecord,
+    CreatedToken,
+    Done,
     EndedInstances,
     LivePoolRecord,
     NewPool,
     NewTask,
+    NewToken,
+    PageLink,
     QueuedTaskRecord,
+    QueueForecast,
     ServiceRecord,
+    SignIn,
+    StoppingRecord,
     TaskChange,
     TaskInstance,
     TaskVerb,
+    TokenRecord,
+    UploadedFile,
+    UploadRecord,
 )
+from cenote.service.history import SlotsOverTime
+from cenote.service.http import access_answers
+from cenote.service.http import access_answers as watch_answers
+from cenote.service.http.caller import Who
 from cenote.service.http.feed import Interest
-from cenote.service.http.route import Asked, Desk, NoQuery
+from cenote.service.http.openapi import document_of
+from cenote.service.http.route import BYTES, EVENTS, PAGE, Asked, Desk, NoQuery
+from cenote.service.http.route import HttpRoute as Route  # short, for the table
 from cenote.service.http.streaming import send_events, send_file, send_list
-from cenote.service.turns import in_turns
+from cenote.service.run_views import RunSeen
+from cenote.service.server.clock import in_turns
 
 _LONGEST_WAIT = 60.0
 """Seconds that a request may wait for a change."""
@@ -316,3 +333,84 @@ async def _when_changed(desk: Desk, query: UntilChanged, view: Callable[[], Foun
 def _patience(seconds: float) -> float:
     """Seconds to wait for whoever asks for so many; none for what is no number (`nan`), which no clock can hold."""
     return min(max(0.0, seconds), _LONGEST_WAIT)
+
+
+# The one table of what can be asked: the server's paths and the OpenAPI document are both made from it.
+
+
+_TASK, _UPLOAD, _RUN = "/tasks/{id}", "/uploads/{digest}", "/runs/{id}"
+
+
+async def _openapi(_desk: Desk, _asked: Asked[NoQuery, None]) -> dict[str, Any]:  # Any: a document of JSON
+    return document_of(ROUTES)
+
+
+# fmt: off
+ROUTES: tuple[Route, ...] = (
+    # the service
+    Route("GET", "/service", service, "Describe the service.", Who.USER, ServiceRecord),
+    Route("GET", "/openapi.json", _openapi, "Describe everything that can be asked.", Who.USER, dict[str, Any]),
+    Route("GET", "/events", events, "Tell what happens, as it happens.", Who.USER,
+          query=WhichEvents, media=EVENTS),
+    Route("POST", "/reload", reload, "Read the file of the service again.", Who.ADMIN, ServiceRecord),
+    Route("POST", "/stop", stop, "End the service with its workers.", Who.ADMIN, StoppingRecord,
+          query=HowToStop),
+    # who asks
+    Route("GET", "/caller", caller, "Say who asks, and what they may do.", Who.USER, CallerRecord),
+    Route("POST", "/session", access_answers.sign_in, "Sign a browser in.", Who.ANYONE, CallerRecord,
+          takes=SignIn, status=201),
+    Route("DELETE", "/session", access_answers.sign_out, "Sign a browser out.", Who.USER, Done),
+    Route("POST", "/page", access_answers.page_link, "Make a link that signs the owner in once.", Who.ADMIN, PageLink),
+    Route("GET", "/tokens", access_answers.tokens, "List tokens.", Who.ADMIN, list[TokenRecord]),
+    Route("POST", "/tokens", access_answers.create_token, "Make a token for a user.", Who.ADMIN, CreatedToken,
+          takes=NewToken, status=201),
+    Route("DELETE", "/tokens/{id}", access_answers.revoke_token, "Revoke a token.", Who.ADMIN, TokenRecord),
+    # files of users
+    Route("GET", _UPLOAD, access_answers.uploaded, "Say whether content was uploaded.", Who.USER, UploadRecord,
+          query=access_answers.HowUploaded),
+    Route("PUT", _UPLOAD, access_answers.upload, "Upload the content of a file.", Who.USER, UploadRecord,
+          query=access_answers.HowUploaded, uploads=True, status=201),
+    # pools
+    Route("GET", "/pools", pools, "List pools that are not closed.", Who.USER, list[LivePoolRecord]),
+    Route("POST", "/pools", create_pool, "Create a pool.", Who.USER, LivePoolRecord, takes=NewPool, status=201),
+    Route("GET", "/pools/{name}", pool, "Describe a pool.", Who.USER, LivePoolRecord,
+          query=UntilChanged),
+    Route("DELETE", "/pools/{name}", delete_pool, "Stop what a pool runs, and forget it.", Who.POOL_OWNER,
+          Done),
+    Route("POST", "/pools/{name}/close", close_pool, "Let a pool end.", Who.POOL_OWNER, LivePoolRecord),
+    # tasks
+    Route("GET", "/tasks", tasks, "List tasks, the latest first.", Who.USER, list[QueuedTaskRecord],
+          query=WhichTasks),
+    Route("POST", "/tasks", create_task, "Put a task into the queue.", Who.USER, QueuedTaskRecord,
+          takes=NewTask, status=201),
+    Route("GET", _TASK, task, "Describe a task.", Who.USER, QueuedTaskRecord, query=UntilTaskChanged),
+    Route("POST", "/tasks/ended-instances", ended_instances,
+          "Wait for instances, and read what their calls returned.", Who.USER, EndedInstances, takes=AwaitedInstances),
+    Route("DELETE", _TASK + "/results", remove_results, "Remove the files that a task left.", Who.TASK_OWNER,
+          Done),
+    Route("POST", _TASK + f"/{{verb:{'|'.join(get_args(TaskVerb))}}}", change_task, "Change a task.",
+          Who.TASK_OWNER, QueuedTaskRecord, takes=TaskChange),
+    Route("GET", _TASK + "/instances", instances, "List the instances of a task.", Who.TASK_OWNER,
+          list[TaskInstance], query=WhichInstances),
+    Route("GET", _TASK + "/{stream:stdout|stderr}", output, "Read what a task printed.", Who.TASK_OWNER,
+          query=WhichOutput, media=BYTES),
+    Route("GET", _TASK + "/results", results, "List the files that a task left.", Who.TASK_OWNER,
+          tuple[str, ...]),
+    Route("GET", _TASK + "/results/{name:.+}", result, "Read a file that a task left.", Who.TASK_OWNER,
+          media=BYTES),
+    Route("GET", "/queue", queue, "List what waits, in the order in which it would start.", Who.USER,
+          dict[str, list[QueuedTaskRecord]], query=WhichPool),
+    Route("GET", "/forecast", forecast, "Say when tasks would start and end.", Who.USER, QueueForecast,
+          query=HowForeseen),
+    # what those ask who watch
+    Route("GET", "/pools/{name}/history", watch_answers.history, "Say how the slots of a pool were used.", Who.USER,
+          SlotsOverTime, query=watch_answers.WhichHistory),
+    Route("GET", "/runs", watch_answers.runs, "List your tasks that drive runs, the latest first.", Who.USER,
+          list[QueuedTaskRecord]),
+    Route("GET", _RUN, watch_answers.run, "Describe the run that a task drives.", Who.TASK_OWNER, RunSeen),
+    Route("GET", _RUN + "/report", watch_answers.report, "Read the report of a run that is over.", Who.TASK_OWNER,
+          media=PAGE),
+    Route("GET", _RUN + "/{folder:products|plots}/{name:.+}", watch_answers.product,
+          "Read a file that a run published.", Who.TASK_OWNER, media=BYTES),
+)
+# fmt: on

@@ -15,20 +15,20 @@ from weakref import WeakKeyDictionary
 import msgspec
 from aiohttp import web
 
-from cenote import errors
-from cenote.client.asking import API, IDEMPOTENCY_KEY
-from cenote.client.records import ProblemRecord
-from cenote.names import did_you_mean, listed
-from cenote.service.accounts import user_name
+from cenote.common import errors
+from cenote.common.text import did_you_mean, listed
+from cenote.service.access.peers import RunningHere, StrangerError, task_behind
+from cenote.service.client.asking import API, IDEMPOTENCY_KEY
+from cenote.service.client.home import user_name
+from cenote.service.client.records import ProblemRecord
 from cenote.service.http.access_answers import COOKIE
+from cenote.service.http.answers import ROUTES
 from cenote.service.http.caller import Caller, Who
 from cenote.service.http.limits import Buckets, RequestLimits, neighbourhood
 from cenote.service.http.route import JSON, Asked, Desk, HttpRoute
-from cenote.service.http.routes import ROUTES
 from cenote.service.http.streaming import send_list
-from cenote.service.newcomers import Newcomers
 from cenote.service.page.routes import is_of_page, page_routes
-from cenote.service.peers import RunningHere, StrangerError, task_behind
+from cenote.service.server.newcomers import Newcomers
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _STATUS = {

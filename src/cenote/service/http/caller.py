@@ -6,10 +6,9 @@ from enum import Enum
 
 import msgspec
 
-from cenote import errors
-from cenote.client.access_records import CallerRecord
-from cenote.client.definitions import TaskState
-from cenote.client.records import QueuedTaskRecord, ServiceRecord
+from cenote.common import errors
+from cenote.service.client.definitions import TaskState
+from cenote.service.client.records import CallerRecord, QueuedTaskRecord, ServiceRecord
 
 
 class Who(Enum):

@@ -12,18 +12,18 @@ from pathlib import Path
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from cenote import errors, storage
-from cenote.client.home import ServiceHome
-from cenote.service.certificate import EVERYWHERE, DoorCertificate, own_certificate
+from cenote.common import errors, storage
+from cenote.common.values import dataclass
+from cenote.execution.worker.process.reach import bracketed
+from cenote.service.access.certificate import EVERYWHERE, DoorCertificate, own_certificate
+from cenote.service.client.home import ServiceHome
 from cenote.service.http.limits import RequestLimits
-from cenote.service.newcomers import Newcomers, listen
-from cenote.values import dataclass
-from cenote.worker.process.reach import bracketed
+from cenote.service.server.newcomers import Newcomers, listen
 
 _HANDSHAKE = 10.0
 """Seconds for TLS."""
 _HERE = "127.0.0.1"
-_LOG = logging.getLogger("cenote.service.doors")
+_LOG = logging.getLogger("cenote.service.server.doors")
 
 
 @dataclass(frozen=True)

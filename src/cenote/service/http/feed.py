@@ -15,14 +15,13 @@ from typing import assert_never
 
 import msgspec
 
-from cenote import errors
-from cenote.client.definitions import PoolDefinition, TaskDefinition
-from cenote.client.event_records import EventKind, OutputRecord
-from cenote.client.records import LivePoolRecord, QueuedTaskRecord, ServiceRecord
+from cenote.common import errors
+from cenote.common.values import dataclass
 from cenote.service.allocator.messages import ServiceEvent
+from cenote.service.client.definitions import PoolDefinition, TaskDefinition
+from cenote.service.client.records import EventKind, LivePoolRecord, OutputRecord, QueuedTaskRecord, ServiceRecord
 from cenote.service.http.caller import Caller
-from cenote.service.requests import ServiceRequests, closed_pool
-from cenote.values import dataclass
+from cenote.service.server.requests import ServiceRequests, closed_pool
 
 _MOST_EVENTS, _MOST_BYTES = 4096, 8 << 20
 """That are kept."""

@@ -7,7 +7,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable
 
-from cenote.values import dataclass
+from cenote.common.values import dataclass
 
 _MOST_KEYS = 10_000
 """That are remembered; the one that was longest unused is forgotten first."""

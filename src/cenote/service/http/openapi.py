@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from cenote import __version__
-from cenote.client.asking import API, IDEMPOTENCY_KEY, LAST_EVENT_ID
-from cenote.client.records import ProblemRecord
+from cenote.service.client.asking import API, IDEMPOTENCY_KEY, LAST_EVENT_ID
+from cenote.service.client.records import ProblemRecord
 from cenote.service.http.access_answers import COOKIE
 from cenote.service.http.caller import Who
 from cenote.service.http.route import BYTES, EVENTS, JSON, HttpRoute

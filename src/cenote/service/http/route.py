@@ -9,14 +9,14 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from aiohttp import web
 
-from cenote.client.home import ServiceHome
-from cenote.service.access import Access
+from cenote.common.values import dataclass
+from cenote.service.access.tokens import Access
+from cenote.service.client.home import ServiceHome
 from cenote.service.http.caller import Caller, Who
 from cenote.service.http.feed import Feed
-from cenote.service.requests import ServiceRequests
-from cenote.service.run_views.known_runs import KnownRuns
-from cenote.service.uploads import Uploads
-from cenote.values import dataclass
+from cenote.service.run_views import KnownRuns
+from cenote.service.server.kept_output import Uploads
+from cenote.service.server.requests import ServiceRequests
 
 Query = TypeVar("Query")
 Body = TypeVar("Body")

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 from aiohttp import web
 
-from cenote import errors
+from cenote.common import errors
 from cenote.service.http.feed import Feed, FeedEvent, Interest
 from cenote.service.http.route import BYTES, EVENTS, JSON
 

@@ -8,9 +8,22 @@ from pathlib import Path
 
 from aiohttp import web
 
-from cenote.runs.look import COLOURS
-from cenote.service.page.policies import PAGE_POLICY
-from cenote.values import dataclass
+from cenote.common.values import dataclass
+from cenote.execution.runs.look import COLOURS
+
+# Say what browsers may do with the page of the service, and with the report of a run.
+
+
+PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "base-uri 'none'; frame-ancestors 'none'; form-action 'none'"
+)
+REPORT_POLICY = (
+    "sandbox allow-scripts allow-downloads allow-popups; default-src 'none'; script-src 'unsafe-inline'; "
+    "style-src 'unsafe-inline'; img-src data:; base-uri 'none'; frame-ancestors 'none'; form-action 'none'"
+)
+"""A report comes from a folder of its user: it is shown as if it were from another host, and can ask for nothing."""
+
 
 _FILES = Path(__file__).parent / "static"
 _KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}

@@ -14,11 +14,11 @@ import uproot
 import yaml
 
 import cenote
-from cenote.backends.interface import Backend
 from cenote.engine.messages import TaskDone, TaskFailed, TaskStarted, WorkerJoined
-from cenote.plugins import registry
-from cenote.plugins.kinds import PluginKind
-from cenote.runs.journal import read_events
+from cenote.execution.backends.interface import Backend
+from cenote.execution.runs.journal import read_events
+from cenote.language.plugins import registry
+from cenote.language.plugins.kinds import PluginKind
 from cenote.testing.contracts.plugin import PluginContract
 from cenote.testing.muons import write_muons
 

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from cenote.credentials.interface import Credential
-from cenote.errors import Problem
+from cenote.common.errors import Problem
+from cenote.execution.credentials.interface import Credential
+from cenote.execution.worker.process.credentials import DeliveredCredential, keep_credentials, variables_set
 from cenote.testing.contracts.plugin import PluginContract
-from cenote.worker.process.credentials import DeliveredCredential, keep_credentials, variables_set
 
 
 class CredentialContract(PluginContract):

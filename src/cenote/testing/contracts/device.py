@@ -8,7 +8,7 @@ import awkward as ak
 import numpy as np
 import pytest
 
-from cenote.modifiers.support.devices import Device
+from cenote.analysis.modifiers.support.devices import Device
 from cenote.testing.sample_events import same_column
 
 COLUMNS: dict[str, Any] = {

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from cenote.environments.interface import Environment
-from cenote.errors import Problem
-from cenote.launch import Launch
-from cenote.packing.progress import unheard
-from cenote.shell import run_command
+from cenote.common.errors import Problem
+from cenote.common.shell import run_command
+from cenote.execution.environments.interface import Environment
+from cenote.execution.launch import Launch
+from cenote.execution.packing.archive import unheard
 from cenote.testing.contracts.plugin import PluginContract
 from cenote.testing.launches import a_launch
 

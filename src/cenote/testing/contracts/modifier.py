@@ -9,14 +9,14 @@ from typing import Any, ClassVar
 import msgspec
 import pytest
 
-from cenote.modifiers.interface import Effect, Modifier, StageCall
-from cenote.modifiers.support.measures import Measured, Tally
-from cenote.operations.interface import Operation, Result
-from cenote.operations.support.events import Events
+from cenote.analysis.modifiers.interface import Effect, Modifier, StageCall
+from cenote.analysis.modifiers.support.measures import Measured, Tally
+from cenote.analysis.operations.interface import Operation, Result
+from cenote.analysis.operations.support.events import Events
+from cenote.execution.worker.failure import ModifierFailure
+from cenote.execution.worker.modified import run_modified
 from cenote.testing.contracts.plugin import PluginContract
 from cenote.testing.sample_events import same_column, sample_events
-from cenote.worker.failure import ModifierFailure
-from cenote.worker.modified import run_modified
 
 
 class Doubling(Operation):

@@ -10,17 +10,17 @@ import awkward as ak
 import numpy as np
 import pytest
 
-from cenote.errors import CenoteError
-from cenote.modifiers.support.cuda_kernels import buffers_of, column_of, interpreted
-from cenote.operations.interface import Operation, Result
-from cenote.operations.support.events import Events
-from cenote.operations.support.kernels import NoKernelError
-from cenote.plan.fingerprint import digest_of
-from cenote.plugins import registry
-from cenote.plugins.kinds import PluginKind
-from cenote.plugins.normal_form import NormalForm
-from cenote.plugins.settings import Settings
-from cenote.products.interface import Product
+from cenote.analysis.modifiers.support.cuda_kernels import buffers_of, column_of, interpreted
+from cenote.analysis.operations.interface import Operation, Result
+from cenote.analysis.operations.support.events import Events
+from cenote.analysis.operations.support.kernels import NoKernelError
+from cenote.analysis.products.interface import Product
+from cenote.common.errors import CenoteError
+from cenote.language.plugins import registry
+from cenote.language.plugins.kinds import PluginKind
+from cenote.language.plugins.quantities import NormalForm
+from cenote.language.plugins.settings import Settings
+from cenote.planning.fingerprint import digest_of
 from cenote.testing.changed_settings import AS_WRITTEN, CARELESS, changes, turned_round, words_in, written
 from cenote.testing.contracts.plugin import PluginContract
 from cenote.testing.sample_events import sample_events

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 import pytest
 
+from cenote.language.plugins.settings import Plugin, Settings, meanings
 from cenote.language.yaml.source import parse_yaml
-from cenote.plugins.settings import Plugin, Settings, meanings
 
 
 class PluginContract:

@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 
 import pytest
 
-from cenote.operations.interface import ProductShape
-from cenote.plugins import registry
-from cenote.plugins.kinds import PluginKind
-from cenote.products.interface import Product
+from cenote.analysis.operations.interface import ProductShape
+from cenote.analysis.products.interface import Product
+from cenote.language.plugins import registry
+from cenote.language.plugins.kinds import PluginKind
 from cenote.testing.contracts.plugin import PluginContract
 
 

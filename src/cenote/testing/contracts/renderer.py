@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 
 import hist
 
-from cenote.errors import CenoteError
-from cenote.operations.interface import ProductShape
-from cenote.plugins import registry
-from cenote.plugins.kinds import PluginKind
-from cenote.products.cutflow import Cutflow, CutflowRow
-from cenote.renderers.interface import DrawContext, Renderer
+from cenote.analysis.operations.interface import ProductShape
+from cenote.analysis.products.cutflow import Cutflow, CutflowRow
+from cenote.analysis.renderers.interface import DrawContext, Renderer
+from cenote.common.errors import CenoteError
+from cenote.language.plugins import registry
+from cenote.language.plugins.kinds import PluginKind
 from cenote.testing.contracts.plugin import PluginContract
 
 STAGE = DrawContext("Stage")

@@ -10,9 +10,9 @@ import awkward as ak
 import numpy as np
 import pytest
 
-from cenote.operations.support.events import Column, DatasetInfo, Events
-from cenote.sinks.interface import Sink
-from cenote.sources.interface import Source
+from cenote.analysis.operations.support.events import Column, DatasetInfo, Events
+from cenote.analysis.sinks.interface import Sink
+from cenote.analysis.sources.interface import Source
 from cenote.testing.contracts.plugin import PluginContract
 from cenote.testing.sample_events import same_column
 

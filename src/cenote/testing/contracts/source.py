@@ -11,9 +11,9 @@ import awkward as ak
 import numpy as np
 import pytest
 
-from cenote import errors
-from cenote.operations.support.events import Column
-from cenote.sources.interface import Source
+from cenote.analysis.operations.support.events import Column
+from cenote.analysis.sources.interface import Source
+from cenote.common import errors
 from cenote.testing.contracts.plugin import PluginContract
 from cenote.testing.sample_events import same_column
 

@@ -12,14 +12,14 @@ from typing import Any, ClassVar
 
 import pytest
 
-from cenote.errors import BATCH_SYSTEM, JOB_REFUSED, CenoteError
+from cenote.common.errors import BATCH_SYSTEM, JOB_REFUSED, CenoteError
+from cenote.common.values import dataclass
+from cenote.execution.launch import WORKER, Launch, Part, RunLocation
+from cenote.execution.strategies.interface import JobId, JobState, Strategy
 from cenote.language.execution import Amounts
-from cenote.launch import WORKER, Launch, Part, RunLocation
-from cenote.strategies.interface import JobId, JobState, Strategy
 from cenote.testing.contracts.plugin import PluginContract
 from cenote.testing.launches import a_launch
 from cenote.testing.scripted_shell import HANGS, INTERRUPTED, Reply, ScriptedShell, scripted_shell
-from cenote.values import dataclass
 
 LOCATION = RunLocation("login", Path("/some where/out"), "4711")
 WORKERS = ("gpu-1", "gpu-2")

@@ -2,26 +2,160 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Callable
-from typing import Self
+from collections.abc import Callable, Sequence
+from typing import Self, TextIO
 
-from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
 from rich.text import Text
 
 from cenote.cli.console import print_lines
 from cenote.cli.views.problems import show_warnings
-from cenote.cli.views.progress.packing import PackingLines, packing_bar
 from cenote.cli.views.progress.silence import Shown, Silence
-from cenote.cli.views.progress.table import pool_rows, stage_rows, waiting_lines, warning_lines
+from cenote.cli.views.tables.fitted import FittedTable, TableColumn, name
+from cenote.common.text import format_estimate, format_rate, plural
+from cenote.common.units import format_bytes, format_seconds
 from cenote.engine.messages import WhyRow
-from cenote.packing.progress import PackingStep
-from cenote.runs.changed.rows import lines_of_why
-from cenote.runs.explain import waiting_in_words
-from cenote.runs.view import RunView
-from cenote.text import format_estimate, format_rate, plural
-from cenote.units import format_seconds
+from cenote.execution.packing.archive import PackingStep
+from cenote.execution.runs.changed.code import lines_of_why
+from cenote.execution.runs.explain import waiting_in_words
+from cenote.execution.runs.summary import StageRecord
+from cenote.execution.runs.view.pool_words import pool_word
+from cenote.execution.runs.view.task_names import stages_for_people
+from cenote.execution.runs.view.view import RunView
+
+# Show how far the packing of an environment is: a bar on a terminal, a line now and then elsewhere.
+
+
+_LINE_EVERY = 5.0
+"""Seconds between two lines about the same."""
+
+
+def packing_line(step: PackingStep) -> str:
+    """`packed-conda: compressing, 120 MB of 467 MB`."""
+    return step.what + (f", {format_bytes(step.done)} of {format_bytes(step.total)}" if step.total else "")
+
+
+def packing_bar(title: str, step: PackingStep) -> RenderableType:
+    """The same for a terminal."""
+    words = Text.assemble((f"{title} ", "bold"), packing_line(step), no_wrap=True, overflow="ellipsis")
+    table = Table.grid(padding=(0, 2, 0, 0))
+    bar = (ProgressBar(total=step.total, completed=step.done, width=24),) if step.total else ()
+    table.add_row(words, *bar)
+    return table
+
+
+class PackingLines:
+    """Where nothing can be drawn anew: a line for what begins, and now and then for what takes long."""
+
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        self._console, self._clock = console, clock
+        self._what, self._last = "", 0.0
+
+    def __call__(self, step: PackingStep) -> None:
+        """Perhaps print it."""
+        if step.what != self._what or self._clock() - self._last >= _LINE_EVERY:
+            self._what, self._last = step.what, self._clock()
+            self._console.print(packing_line(step), soft_wrap=True)
+
+
+# Lay out a run's state in rows: stages with bars and rates, pools with their workers, warnings.
+
+
+MOST_WARNINGS = 3
+STATE_STYLES = {
+    **dict.fromkeys(("working", "PartiallyExecuting", "FullyExecuting"), "green"),
+    **dict.fromkeys(("no worker yet", "Submitted", "PartiallyDispatched", "FullyDispatched"), "yellow"),
+    **dict.fromkeys(("workers lost", "Failure"), "red"),
+    **dict.fromkeys(("waiting", "idle", "done", "Closing", "Closed"), "dim"),
+}
+_STAGE_COLUMNS = (
+    TableColumn("stage"),
+    TableColumn("", rank=4),
+    TableColumn("done", rank=1, right=True),
+    TableColumn("running", rank=3, right=True),
+    TableColumn("failed", rank=2, right=True),
+    TableColumn("events", rank=6, right=True),
+    TableColumn("left", rank=5, right=True),
+    TableColumn("memory", rank=7, right=True),
+)
+_POOL_COLUMNS = (
+    TableColumn("pool"),
+    TableColumn("state", rank=1),
+    TableColumn("workers", rank=2, right=True),
+    TableColumn("requested", rank=5, right=True),
+    TableColumn("lost", rank=4, right=True),
+    TableColumn("running", rank=3, right=True),
+    TableColumn("done", rank=6, right=True),
+    TableColumn("left", rank=7, right=True),
+)
+
+
+def stage_rows(view: RunView, *, most: int) -> FittedTable:
+    """Stages with how far, how fast and how long; the ones at work come first when not all fit."""
+    table = FittedTable(_STAGE_COLUMNS)
+    rows = stages_for_people(view.stages)
+    shown = {stage.id for stage in shown_stages([stage for _, stage in rows], most=most)}
+    for words, stage in [row for row in rows if row[1].id in shown]:
+        table.add_row(
+            name(words, style="bold" if stage.running else ""),
+            ProgressBar(total=max(1, stage.tasks), completed=stage.done + stage.failed, width=12),
+            f"{stage.done:,}/{stage.tasks:,}",
+            f"{stage.running or ''}",
+            Text(f"{stage.failed or ''}", style="red"),
+            format_rate(stage.rate),
+            format_estimate(stage.time_left),
+            format_bytes(stage.peak_memory) if stage.peak_memory else "",
+        )
+    if len(shown) < len(rows):
+        table.add_row(name(f"… {plural(len(rows) - len(shown), 'more stage')}", style="dim"))
+    return table
+
+
+def shown_stages(stages: Sequence[StageRecord], *, most: int) -> list[StageRecord]:
+    """All if they fit; else those at work, then those with failures, then those to come, in their order."""
+    if len(stages) <= most:
+        return list(stages)
+    ranked = sorted(stages, key=lambda s: (not s.running, not s.failed, s.done == s.tasks))[: max(1, most)]
+    chosen = {stage.id for stage in ranked}
+    return [stage for stage in stages if stage.id in chosen]
+
+
+def pool_rows(view: RunView) -> FittedTable:
+    """Pools with what they are doing and their workers: how many are there of as many as there may be, or came."""
+    table = FittedTable(_POOL_COLUMNS)
+    wanted = {pool.name: pool.most_workers for pool in view.plan.pools}
+    for pool in view.pools:
+        table.add_row(
+            name(pool.name),
+            Text(pool_word(pool.state).short, style=STATE_STYLES.get(pool.state, "")),
+            f"{pool.workers_started}" if view.finished else f"{pool.workers}/{wanted[pool.name]}",
+            f"{pool.awaited or ''}",
+            Text(f"{pool.workers_lost or ''}", style="red"),
+            f"{pool.running}/{pool.workers * pool.slots}" if pool.workers else f"{pool.running}",
+            f"{pool.tasks:,}",
+            format_estimate(pool.time_left),
+        )
+    return table
+
+
+def waiting_lines(view: RunView) -> list[Text]:
+    """Why stages wait that have waited for more than a moment."""
+    return [Text(line, style="yellow", overflow="ellipsis", no_wrap=True) for line in waiting_in_words(view)]
+
+
+def warning_lines(view: RunView) -> list[Text]:
+    """The latest few warnings."""
+    latest = view.warnings[-MOST_WARNINGS:]
+    lines = [Text.assemble(("warning: ", "yellow"), warning, overflow="ellipsis", no_wrap=True) for warning in latest]
+    if len(latest) < len(view.warnings):
+        lines.insert(0, Text(f"… {len(view.warnings) - len(latest)} more warnings", style="dim"))
+    return lines
+
 
 LINE_EVERY = 5.0
 """Seconds between plain lines, unless a tenth of the work went by sooner."""
@@ -182,3 +316,34 @@ class Head:
             no_wrap=True,
             overflow="ellipsis",
         )
+
+
+# Show how a run goes in one line that is written over and over, where a notebook or script asks for it.
+
+
+WIDTH = 110
+"""Columns written each time, so that a short line leaves nothing of a longer one behind."""
+
+
+class ProgressLine:
+    """A listener for `run(..., listen=...)`; after the last update the line stays."""
+
+    def __init__(self, file: TextIO | None = None) -> None:
+        self._file = file
+        self._ended: str | None = None
+
+    def __call__(self, view: RunView) -> None:
+        """Write the line anew."""
+        if view.run is None or view.run == self._ended:
+            return
+        line = progress_line(view).strip()
+        file = self._file or sys.stdout
+        if view.finished:
+            self._ended = view.run
+            line = f"{line}, {view.status}"
+        file.write(f"\r{line[:WIDTH]:<{WIDTH}}" + ("\n" if view.finished else ""))
+        file.flush()
+
+
+show_progress = ProgressLine()
+"""Ready to be passed: `cenote.load("flow.yaml").run(listen=cenote.show_progress)`."""

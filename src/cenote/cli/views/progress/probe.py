@@ -9,12 +9,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cenote.cli.views.progress.live import LiveProgress, is_live
-from cenote.cli.views.progress.packing import PackingLines
+from cenote.cli.views.progress.live import LiveProgress, PackingLines, is_live
 from cenote.cli.views.progress.silence import Silence
-from cenote.packing.progress import PackingStep
-from cenote.probe.run import PoolProbe
-from cenote.text import format_estimate
+from cenote.common.text import format_estimate
+from cenote.execution.packing.archive import PackingStep
+from cenote.execution.probe.run import PoolProbe
 
 _PHASES = {
     "asking": "asking for a job",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Generic, Self, TypeVar
 
-from cenote.packing.progress import PackingStep
+from cenote.execution.packing.archive import PackingStep
 
 Shown = TypeVar("Shown", contravariant=True)
 

@@ -11,11 +11,11 @@ from rich.text import Text
 
 from cenote.cli.views.problems import problem_as_json
 from cenote.cli.views.site_page import facts as fact_rows
-from cenote.credentials.interface import CredentialFacts
-from cenote.errors import NO_CREDENTIAL, Problem
-from cenote.text import clock_time, plural
-from cenote.units import format_seconds
-from cenote.values import dataclass
+from cenote.common.errors import NO_CREDENTIAL, Problem
+from cenote.common.text import clock_time, plural
+from cenote.common.units import format_seconds
+from cenote.common.values import dataclass
+from cenote.execution.credentials.interface import CredentialFacts
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from rich.console import Console
 from rich.text import Text
 
 from cenote.cli.views.tables.fitted import FittedTable, TableColumn, name
-from cenote.plan.inputs.data_report import DataReport, ReportedDataset, ReportedFile
-from cenote.plan.inputs.inspect import InspectedFile, InspectedTree
-from cenote.text import plural
-from cenote.units import format_bytes
+from cenote.common.text import plural
+from cenote.common.units import format_bytes
+from cenote.planning.inputs.data_report import DataReport, ReportedDataset, ReportedFile
+from cenote.planning.inputs.inspect import InspectedFile, InspectedTree
 
 MOST_BAD = 20
 """Bad files of a dataset that are named."""

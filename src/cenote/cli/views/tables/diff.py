@@ -9,9 +9,9 @@ from rich.text import Text
 
 from cenote.cli.console import print_lines
 from cenote.cli.views.tables.fitted import FittedTable, TableColumn, name
-from cenote.diff.records import BinDiff, HistogramDiff, ProductDiff, RowDiff, RunDiff
-from cenote.text import first_of, plural
-from cenote.units import format_count
+from cenote.common.text import first_of, plural
+from cenote.common.units import format_count
+from cenote.report.diff.records import BinDiff, HistogramDiff, ProductDiff, RowDiff, RunDiff
 
 MOST_CAUSES = 20
 MOST_PRODUCTS = 40

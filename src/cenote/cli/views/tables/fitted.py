@@ -9,7 +9,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from cenote.values import dataclass
+from cenote.common.values import dataclass
 
 NAME_WIDTH = 20
 """Columns of the terminal that a long name keeps at the least."""

@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.text import Text
 
 from cenote.cli.views.tables.fitted import FittedTable, TableColumn, name
-from cenote.runtime.result_store.look import StoreContent, age_of
-from cenote.text import format_age, plural
-from cenote.units import format_bytes
+from cenote.common.text import format_age, plural
+from cenote.common.units import format_bytes
+from cenote.execution.runtime.result_store.look import StoreContent, age_of
 
 _COLUMNS = (
     TableColumn("product"),

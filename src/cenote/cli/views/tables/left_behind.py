@@ -9,13 +9,13 @@ from pathlib import Path
 
 from rich.table import Table
 
-from cenote import storage
 from cenote.cli.console import output
 from cenote.cli.views.problems import show_problems
-from cenote.plugins.capabilities import starts_here
-from cenote.runs.driver.left_behind import DriverStatus, LeftBehind, Leftover
-from cenote.runs.folder import RunFolder
-from cenote.text import format_estimate, join_words, plural
+from cenote.common import storage
+from cenote.common.text import format_estimate, join_words, plural
+from cenote.execution.runs.driver.left_behind import DriverStatus, LeftBehind, Leftover
+from cenote.execution.runs.folder import RunFolder
+from cenote.language.plugins.registry import starts_here
 
 
 def show_left_behind(found: LeftBehind, chosen: Sequence[Leftover]) -> None:

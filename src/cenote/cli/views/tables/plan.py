@@ -14,14 +14,22 @@ from rich.text import Text
 from cenote.cli.views.origins import given_by_site, origins_of_pool
 from cenote.cli.views.tables.fitted import FittedTable, TableColumn, name
 from cenote.cli.views.tables.probe import VERDICT_STYLES
-from cenote.names import listed
-from cenote.placement.pools import PlacedPool, Verdict
-from cenote.plan.plan import MERGE, Plan, StageSummary, columns_of, maker_of
-from cenote.plan.probes.result import Probed
-from cenote.plan.stages.variation_cost import cost_of_variations
-from cenote.plugins.capabilities import runs_here
-from cenote.text import first_to_last, format_age, format_amounts, format_pools, join_words, plural, with_variations
-from cenote.units import format_count
+from cenote.common.text import (
+    first_to_last,
+    format_age,
+    format_amounts,
+    format_pools,
+    join_words,
+    listed,
+    plural,
+    with_variations,
+)
+from cenote.common.units import format_count
+from cenote.language.plugins.registry import runs_here
+from cenote.planning.placement.pools import PlacedPool, Verdict
+from cenote.planning.plan import MERGE, Plan, StageSummary, columns_of, maker_of
+from cenote.planning.probes.result import Probed
+from cenote.planning.stages.variation_cost import cost_of_variations
 
 _VERDICT_STYLES = {Verdict.YES: "green", Verdict.NOT_NOW: "yellow", Verdict.NEVER: "red"}
 MOST_LINES = 5

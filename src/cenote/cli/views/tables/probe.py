@@ -8,13 +8,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cenote.names import listed
-from cenote.plan.probes.result import Finding
-from cenote.text import plural
-from cenote.units import format_seconds
+from cenote.common.text import listed, plural
+from cenote.common.units import format_seconds
+from cenote.planning.probes.result import Finding
 
 if TYPE_CHECKING:  # with cryptography, which plans do without
-    from cenote.probe.run import PoolProbe, ProbeResult
+    from cenote.execution.probe.run import PoolProbe, ProbeResult
 
 VERDICT_STYLES = {"ok": "green", "warning": "yellow", "problem": "red"}
 _IN_SHORT = {"ok": "works", "warning": "works, with warnings", "problem": "cannot work"}

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
+from cenote.analysis.products.files import SHOWN
+from cenote.analysis.products.interface import ProductTable
 from cenote.api import Run
-from cenote.products.files import SHOWN
-from cenote.products.interface import ProductTable
-from cenote.runs.folder import RunFolder
-from cenote.runs.varied_stages import products_for_people
-from cenote.runtime.publish import product_kind
-from cenote.text import plural
+from cenote.common.text import plural
+from cenote.execution.runs.folder import RunFolder
+from cenote.execution.runs.view.task_names import products_for_people
+from cenote.execution.runtime.publish import product_kind
 
 MOST_TABLES = 4
 MOST_ROWS = 12

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from cenote.cli.views.tables.fitted import FittedTable, TableColumn, name
-from cenote.client.access_records import TokenRecord
-from cenote.client.records import ForecastRecord, LivePoolRecord, QueuedTaskRecord, TaskInstance
-from cenote.text import clock_time
-from cenote.units import format_seconds
+from cenote.common.text import clock_time
+from cenote.common.units import format_seconds
+from cenote.service.client.records import ForecastRecord, LivePoolRecord, QueuedTaskRecord, TaskInstance, TokenRecord
 
 _POOLS = (
     TableColumn("pool"),

@@ -12,9 +12,9 @@ from rich.text import Text
 
 from cenote.cli.views.site_page import facts
 from cenote.cli.views.tables.fitted import FittedTable, TableColumn, name
-from cenote.packing.stock import Cleaned, Stock, StockRecord
-from cenote.text import format_age, plural
-from cenote.units import format_bytes
+from cenote.common.text import format_age, plural
+from cenote.common.units import format_bytes
+from cenote.execution.packing.stock import Cleaned, Stock, StockRecord
 
 SHORT = 12
 """Characters of a digest that tell archives apart."""

@@ -1,5 +1,0 @@
-"""The Dask backend: one scheduler of ours, several kinds of workers."""
-
-from cenote.backends.dask.backend import Dask
-
-__all__ = ["Dask"]

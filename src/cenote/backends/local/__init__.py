@@ -1,5 +1,0 @@
-"""The local backend: processes of this machine."""
-
-from cenote.backends.local.backend import LocalBackend
-
-__all__ = ["LocalBackend"]

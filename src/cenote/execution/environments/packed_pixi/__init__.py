@@ -1,0 +1,5 @@
+"""Environments of pixi, packed."""
+
+from cenote.execution.environments.packed_pixi.environment import PackedPixi
+
+__all__ = ["PackedPixi"]

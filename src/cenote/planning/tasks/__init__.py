@@ -1,0 +1,1 @@
+"""What there is to do: segments of stages, partitions of files, tasks."""

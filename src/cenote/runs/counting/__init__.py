@@ -1,1 +1,0 @@
-"""Count what the events of a run say: tasks, stages, pools."""

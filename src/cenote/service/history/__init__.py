@@ -1,1 +1,0 @@
-"""How the slots of pools were used over the last day."""

@@ -1,1 +1,0 @@
-"""Show runs that the service drives while they run, and afterwards."""

@@ -1,0 +1,1 @@
+"""Own pools that outlive runs, and a queue of tasks for them."""

@@ -1,0 +1,1 @@
+"""Strategies whose workers are leased from a service."""

@@ -1,0 +1,5 @@
+"""The strategy `service`."""
+
+from cenote.service.strategies.service.strategy import ServiceStrategy
+
+__all__ = ["ServiceStrategy"]

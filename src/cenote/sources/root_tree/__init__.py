@@ -1,5 +1,0 @@
-"""ROOT files: TTree and RNTuple."""
-
-from cenote.sources.root_tree.source import RootTreeSource
-
-__all__ = ["RootTreeSource"]

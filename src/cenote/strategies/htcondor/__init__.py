@@ -1,5 +1,0 @@
-"""The HTCondor strategy."""
-
-from cenote.strategies.htcondor.strategy import HTCondor
-
-__all__ = ["HTCondor"]

@@ -1,5 +1,0 @@
-"""The strategy `service`."""
-
-from cenote.strategies.service.strategy import ServiceStrategy
-
-__all__ = ["ServiceStrategy"]
