@@ -33,17 +33,18 @@ if TYPE_CHECKING:  # what a type checker sees; at run time names are imported wh
     from cenote.analysis.operations.support.events import Events
     from cenote.analysis.operations.support.kernels import kernel
     from cenote.analysis.operations.support.models.onnx_model import OnnxModel
-    from cenote.api import Analysis, Run, cancel, load, open_run
+    from cenote.api import Analysis, cancel, load, open_run
     from cenote.cli.views.progress.live import show_progress
     from cenote.common.errors import CenoteError
     from cenote.language.plugins.resources import resource
+    from cenote.report.run import Run
     from cenote.service.client.async_connection import connect_async
     from cenote.service.client.connection import connect
     from cenote.service.client.functions.executor import PoolExecutor
 
 _HOMES = {
     "Analysis": "cenote.api",
-    "Run": "cenote.api",
+    "Run": "cenote.report.run",
     "cancel": "cenote.api",
     "connect": "cenote.service.client.connection",
     "PoolExecutor": "cenote.service.client.functions.executor",

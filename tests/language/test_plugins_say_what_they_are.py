@@ -89,7 +89,8 @@ def test_checking_a_file_imports_only_the_strategies_that_it_names() -> None:
         from cenote.language.read import read_workflow
         from pathlib import Path
         assert read_workflow(Path('flow.yaml'), content=sys.stdin.buffer.read()).problems == ()
-        loaded = [name for name in sys.modules if name.startswith(("cenote.execution.strategies.slurm", "distributed", "dask"))]
+        others = ("cenote.execution.strategies.slurm", "distributed", "dask")
+        loaded = [name for name in sys.modules if name.startswith(others)]
         sys.exit(str(loaded) if loaded else 0)"""
     text = "execution: {strategy: htcondor}" + AFTER
     done = subprocess.run([sys.executable, "-c", code], input=text, text=True, check=False, timeout=60)

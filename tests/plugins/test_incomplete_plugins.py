@@ -37,7 +37,7 @@ def test_a_class_without_the_methods_of_its_kind_is_a_bad_plugin(kind: PluginKin
     interface = kind.value.capitalize()
     file = tmp_path / "own.py"
     file.write_text(
-        f"from typing import ClassVar\n\nfrom cenote.{kind.plural}.interface import {interface}\n\n\n"
+        f"from typing import ClassVar\n\nfrom {kind.packages[0]}.interface import {interface}\n\n\n"
         f"class Unfinished({interface}):\n"
         f"    cenote_plugin: ClassVar = ('{kind.value}', 'custom.unfinished')\n"
     )

@@ -12,7 +12,7 @@ from types import ModuleType
 
 import pytest
 
-from cenote.execution.packing.archive import PREFIX
+from cenote.common.software import PREFIX_VARIABLE
 from cenote.language.plugins import own_files, registry
 from cenote.language.plugins.shipped import SourceFile, bring_along, extend_path
 
@@ -98,9 +98,9 @@ def test_folders_of_the_driver_serve_workers_of_the_same_software_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "path", [*sys.path])
-    monkeypatch.setenv(PREFIX, "/var/tmp/unpacked")
+    monkeypatch.setenv(PREFIX_VARIABLE, "/var/tmp/unpacked")
     extend_path([str(tmp_path)])
     assert str(tmp_path) not in sys.path
-    monkeypatch.delenv(PREFIX)
+    monkeypatch.delenv(PREFIX_VARIABLE)
     extend_path([str(tmp_path)])
     assert sys.path[-1] == str(tmp_path)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cenote.language.plugins import registry
-from cenote.language.plugins.kinds import PluginKind
+from cenote.language.plugins.kinds import PluginKind, built_in
 from cenote.testing.muons import write_muons
 
 FLOW = """
@@ -54,7 +54,7 @@ def test_a_check_imports_the_plugins_that_a_file_names_and_no_others(
     found = imported_by(tmp_path, code)
     assert found & NEVER == set()
     for kind, named in ((PluginKind.STRATEGY, strategies), (PluginKind.BACKEND, backends)):
-        there = {name for name in registry.built_in_names(kind) if f"{kind.package}.{name}" in found}
+        there = {name for name in registry.built_in_names(kind) if built_in(kind)[name] in found}
         assert there <= {"local", *named}
     assert "cenote.analysis.sources.parquet" not in found
     assert "cenote.analysis.operations.hep.di_object_mass" not in found

@@ -1,6 +1,7 @@
 """Give awkward to those who meet the first list: it is imported then.
 
-`from cenote.common.arrays import ak` costs nothing. A workflow of plain numbers never pays for awkward, and planning does not.
+`from cenote.common.arrays import ak` costs nothing. A workflow of plain numbers never pays for awkward, and planning
+does not.
 """
 
 from __future__ import annotations

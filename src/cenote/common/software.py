@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 from cenote import __version__
 
+PREFIX_VARIABLE = "CENOTE_PREFIX"
+"""By which an environment that was unpacked on a node says where its software is."""
 WHOLE = 99
 """All numbers of a version."""
 

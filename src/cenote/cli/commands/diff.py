@@ -12,8 +12,8 @@ from cenote.cli.main import DIFFERS, DONE
 from cenote.cli.options import JSON_OPTION
 
 if TYPE_CHECKING:  # what `cenote diff --help` must not pay for
-    from cenote.api import Run
     from cenote.report.diff.runs import Draw
+    from cenote.report.run import Run
 
 
 @click.command("diff")

@@ -1,7 +1,8 @@
 """Drive a run that was left to a service: in the folder, with the variables and the words of whoever submitted it.
 
-Started as `python -m cenote.cli.warm.submitted FILE`. The file is private, because variables may hold secrets: they are in
-no log, no record and no command line. It goes when the run is over, and stays as long as its driver may be begun again.
+Started as `python -m cenote.cli.warm.submitted FILE`. The file is private, because variables may hold secrets: they are
+in no log, no record and no command line. It goes when the run is over, and stays as long as its driver may be begun
+again.
 """
 
 from __future__ import annotations

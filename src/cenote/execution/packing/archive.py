@@ -15,8 +15,6 @@ from cenote.common.values import dataclass
 
 Compression = Literal["zstd", "gzip"]
 ANY_PLATFORM = "noarch"
-PREFIX = "CENOTE_PREFIX"
-"""Variable of a worker's node by which an environment says where its software is."""
 OWN_FOLDER = ".cenote"
 """In every archive: `activate.sh`, and where files hold the placeholder, `relocate.py` with its list."""
 

@@ -1,7 +1,7 @@
 """Run on a node in the place of a worker: find out what a worker would find, report it, and end.
 
-Started as `python -m cenote.execution.probe.node WORD IDENTITY`. Nothing is imported that might be missing or broken: what is, is
-tried one by one, with a time limit each, since a file system that hangs is one of the things to find out.
+Started as `python -m cenote.execution.probe.node WORD IDENTITY`. Nothing is imported that might be missing or broken:
+what is, is tried one by one, with a time limit each, since a file system that hangs is one of the things to find out.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ _WHICH_VARIABLES = (
     " is no environment variable of this worker, which gets some of your shell's: name it under "
     "`execution.pass_variables`"
 )
-_OURS = str(Path(__file__).parent.parent)
+_OURS = str(Path(__file__).parents[2])
 
 
 class TaskFailure(Exception):  # noqa: N818  # carries the information; not an error of its own

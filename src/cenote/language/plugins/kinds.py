@@ -1,4 +1,4 @@
-"""List the kinds of plugins and the folder each kind lives in."""
+"""Name the kinds of plugins, and find those that come with Cenote or that other packages bring."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class PluginKind(Enum):
 
     @property
     def plural(self) -> str:
-        """The word for several of them: the name of the folder that the built-in ones live in."""
+        """The word for several of them: the name of the folders that the built-in ones live in."""
         return "strategies" if self is PluginKind.STRATEGY else f"{self.value}s"
 
     def spelled(self, name: str) -> str:
@@ -41,11 +41,30 @@ class PluginKind(Enum):
         return name.replace("_", "-") if self is PluginKind.ENVIRONMENT else name
 
     @property
-    def package(self) -> str:
-        """The package whose files are the built-in plugins of this kind; entry-point group of installed ones."""
+    def group(self) -> str:
+        """The group of entry points by which installed packages declare plugins of this kind."""
         return f"cenote.{self.plural}"
 
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """The packages whose files are the built-in plugins of this kind. The first one has the kind's interface."""
+        return tuple(f"cenote.{wing}.{self.plural}" for wing in _WINGS[self.value])
 
+
+_COMPUTING, _RUNNING = ("analysis",), ("execution",)
+_WINGS = {
+    "operation": _COMPUTING,
+    "source": _COMPUTING,
+    "sink": _COMPUTING,
+    "renderer": _COMPUTING,
+    "modifier": _COMPUTING,
+    "product": _COMPUTING,
+    "backend": _RUNNING,
+    "strategy": (*_RUNNING, "service"),
+    "environment": _RUNNING,
+    "credential": _RUNNING,
+}
+"""Kind → the parts of Cenote that have plugins of it."""
 NOT_PLUGINS = frozenset({"interface", "support"})
 """In a plugin folder: what a plugin of the kind is, and what several of them share."""
 
@@ -58,11 +77,18 @@ PLANNED: dict[PluginKind, dict[str, str]] = {
 # Find the plugins that come with the package: modules and packages in the folder of their kind.
 
 
+_SOURCES = Path(__file__).parents[3]
+"""The folder that the package `cenote` lies in."""
+
+
 @cache
 def built_in(kind: PluginKind) -> dict[str, str]:
-    """Name → module, from the modules and packages of the kind's folder."""
-    root = Path(__file__).parent.parent / kind.plural
-    return {kind.spelled(".".join(parts)): ".".join((kind.package, *parts)) for parts in _plugins_below(root)}
+    """Name → module, from the modules and packages of the kind's folders."""
+    return {
+        kind.spelled(".".join(parts)): ".".join((package, *parts))
+        for package in kind.packages
+        for parts in _plugins_below(_SOURCES.joinpath(*package.split(".")))
+    }
 
 
 def _plugins_below(folder: Path, parts: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -97,7 +123,7 @@ def built_in_class(kind: PluginKind, name: str) -> type[Any]:
 
 def interface_of(kind: PluginKind) -> type[Any]:
     """The class that all plugins of a kind derive from."""
-    found: type[Any] = getattr(importlib.import_module(f"{kind.package}.interface"), kind.value.capitalize())
+    found: type[Any] = getattr(importlib.import_module(f"{kind.packages[0]}.interface"), kind.value.capitalize())
     return found
 
 
@@ -117,7 +143,7 @@ def installed(kind: PluginKind) -> dict[str, str]:
         return {}
     from importlib.metadata import entry_points  # takes as long to import as all that is looked at here
 
-    return {point.name: point.value for point in entry_points(group=kind.package)}
+    return {point.name: point.value for point in entry_points(group=kind.group)}
 
 
 def look_again() -> None:

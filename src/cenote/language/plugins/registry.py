@@ -35,7 +35,7 @@ Factory = type[Any]
 
 _OURS = "cenote"
 _ADAPTERS = {
-    kind: f"cenote.{kind.plural}.support.fasthep_function"
+    kind: f"{kind.packages[0]}.support.fasthep_function"
     for kind in (PluginKind.OPERATION, PluginKind.SOURCE, PluginKind.SINK)
 }
 """Make plugins of functions that were written for FAST-HEP; imported where there is one."""

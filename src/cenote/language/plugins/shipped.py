@@ -15,8 +15,8 @@ from pathlib import Path
 from types import ModuleType
 
 from cenote.common import errors
+from cenote.common.software import PREFIX_VARIABLE
 from cenote.common.values import dataclass
-from cenote.execution.packing.archive import PREFIX
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def own_path() -> tuple[str, ...]:
 def extend_path(folders: Iterable[str]) -> None:
     """Import from these folders of the driver's machine too, after all others; not where an environment brought the
     software, which would then not be the same everywhere."""
-    if PREFIX in os.environ:
+    if PREFIX_VARIABLE in os.environ:
         return
     known = {str(Path(entry).absolute()) for entry in sys.path}
     sys.path.extend(folder for folder in folders if folder not in known)

@@ -8,7 +8,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from cenote.api import Run
 from cenote.common import errors
 from cenote.common.errors import CenoteError
 from cenote.common.values import dataclass
@@ -23,6 +22,7 @@ from cenote.planning.outputs.names import product_stem
 from cenote.report.diff.histograms import compare_histograms
 from cenote.report.diff.records import Causes, ProductDiff, RunDiff, SharedData
 from cenote.report.diff.tables import compare_cutflows, compare_files, compare_objects, compare_tables
+from cenote.report.run import Run
 
 # Find what went into two runs and is not the same: workflow, code, data, software.
 

@@ -14,6 +14,7 @@ from hashlib import blake2b
 from html import escape
 from pathlib import Path
 
+import cenote
 from cenote.analysis.modifiers.interface import FinishedRun, StageCall
 from cenote.analysis.operations.support import own_code
 from cenote.common.text import compiled_together, plain_name
@@ -137,7 +138,7 @@ _INSTALLED = (
     "site-packages/",
     "dist-packages/",
     f"python{sys.version_info[0]}.{sys.version_info[1]}/",
-    f"{Path(own_code.__file__).parents[3]}/",
+    f"{Path(cenote.__file__).parents[1]}/",
 )
 """After which a path tells people something."""
 _KIND = "folded"

@@ -14,13 +14,15 @@ from contextlib import contextmanager
 from dataclasses import field
 from pathlib import Path
 
+import cenote
 from cenote.analysis.modifiers.interface import StageCall
 from cenote.analysis.modifiers.profile.flames import Flames, file_of_process
 from cenote.common.units import format_bytes
 from cenote.common.values import dataclass
 
 BUSY = "another profiler is active, so that it lists no functions; its other measurements are complete"
-_OURS = (str(Path(__file__).parent.parent), str(Path(__file__).parents[2] / "worker" / "modified.py"))
+_CENOTE = Path(cenote.__file__).parent
+_OURS = (str(_CENOTE / "analysis" / "modifiers"), str(_CENOTE / "execution" / "worker" / "modified.py"))
 """Where the frames between the profiler and the stage come from."""
 
 
@@ -83,7 +85,7 @@ def _is_ours(key: tuple[str, int, str]) -> bool:
 MOST_LINES = 30
 DEPTH = 16
 """Frames that are kept of each allocation: enough to find who called a library."""
-_INSTALLED = ("/site-packages/", "/dist-packages/", str(Path(__file__).parents[2]), "<")
+_INSTALLED = ("/site-packages/", "/dist-packages/", str(_CENOTE), "<")
 """Where lines are that users did not write; `<` begins names that are no files."""
 
 

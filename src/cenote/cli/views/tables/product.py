@@ -8,11 +8,11 @@ from rich.text import Text
 
 from cenote.analysis.products.files import SHOWN
 from cenote.analysis.products.interface import ProductTable
-from cenote.api import Run
 from cenote.common.text import plural
 from cenote.execution.runs.folder import RunFolder
 from cenote.execution.runs.view.task_names import products_for_people
 from cenote.execution.runtime.publish import product_kind
+from cenote.report.run import Run
 
 MOST_TABLES = 4
 MOST_ROWS = 12

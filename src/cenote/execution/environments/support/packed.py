@@ -15,9 +15,10 @@ from pydantic import Field, PrivateAttr, field_validator
 
 from cenote.common import errors, storage
 from cenote.common.errors import Problem
+from cenote.common.software import PREFIX_VARIABLE
 from cenote.execution.environments.interface import Environment
 from cenote.execution.launch import Launch, NodeVariable, Part, Sent, SentFile, Word, can_name_variable, shell_word
-from cenote.execution.packing.archive import ANY_PLATFORM, PREFIX, Archive, Compression, InUse, PackingStep, Progress
+from cenote.execution.packing.archive import ANY_PLATFORM, Archive, Compression, InUse, PackingStep, Progress
 from cenote.execution.packing.code import CODE, CodeProject, code_content, needed_code, pack_code
 from cenote.execution.packing.prefixes.library_paths import PLACEHOLDER, FilledPrefix
 from cenote.execution.packing.prefixes.pack import pack_prefix
@@ -142,7 +143,7 @@ SCRATCH = "CENOTE_SCRATCH"
 """Variable with the node's folder for environments, for `UNPACK`; where it is empty, it chooses one."""
 USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 OF_THIS_MACHINE = (
-    *("LD_LIBRARY_PATH", "LD_PRELOAD", "VIRTUAL_ENV", "CONDA_*", "PIXI_*", SCRATCH, PREFIX),
+    *("LD_LIBRARY_PATH", "LD_PRELOAD", "VIRTUAL_ENV", "CONDA_*", "PIXI_*", SCRATCH, PREFIX_VARIABLE),
     # not all that begin so: HTCondor says by PYTHON_CPU_COUNT how much a job may use
     *("PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE", "PYTHONEXECUTABLE", "PYTHONPLATLIBDIR", "PYTHONPYCACHEPREFIX"),
     # by which `module load` would take for loaded what is not in the usual PATH
@@ -161,7 +162,7 @@ def unpacked_on_node(
     this machine comes along: `PATH` is the node's usual one, with the archives before it.
     """
     launch = alone_on_node(launch, variables)
-    launch = replace(launch, interpreter=((NodeVariable(PREFIX), "/bin/python"),))
+    launch = replace(launch, interpreter=((NodeVariable(PREFIX_VARIABLE), "/bin/python"),))
     if not archives:
         return launch
     return replace(

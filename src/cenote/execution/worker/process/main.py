@@ -1,7 +1,7 @@
 """The worker process of the local backend: takes tasks from a pipe, sends outcomes back.
 
-Started by `cenote.execution.worker.process.start` with the numbers of two file descriptors, the pipe and where it notes its
-stage: it never imports the user's main module again. It ends when the pipe closes or its parent is gone.
+Started by `cenote.execution.worker.process.start` with the numbers of two file descriptors, the pipe and where it
+notes its stage: it never imports the user's main module again. It ends when the pipe closes or its parent is gone.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Start a worker of a run, if its software fits the driver's.
 
-Started as `python -m cenote.execution.worker.process.start SOFTWARE MODULE …`: the software of the driver as one word, the module
-of the worker, and what that is told. Whatever version of Cenote a node has, it is called like this and ends in the same
-way where the two do not fit; until that is known, nothing of the driver's is read.
+Started as `python -m cenote.execution.worker.process.start SOFTWARE MODULE …`: the software of the driver as one
+word, the module of the worker, and what that is told. Whatever version of Cenote a node has, it is called like this and
+ends in the same way where the two do not fit; until that is known, nothing of the driver's is read.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The warm Python process: it has imported what is common, and becomes another process each time that it is asked to.
 
-Started as `python -m cenote.execution.worker.process.template DESCRIPTOR WHAT …`: the socket to whoever asks, and what to import,
-modules (`cenote.execution.worker.process.main`) and plugins (`source:root_tree`); where those have a function `warm_up`, it is
-called. It never runs code of a task itself: each process is forked from it, in the state in which it is, and runs a
-module as `python -m` would. When what it has imported is no longer what is installed, it ends in place of forking:
-whoever asked starts another one.
+Started as `python -m cenote.execution.worker.process.template DESCRIPTOR WHAT …`: the socket to whoever asks, and
+what to import, modules (`cenote.execution.worker.process.main`) and plugins (`source:root_tree`); where those have a
+function `warm_up`, it is called. It never runs code of a task itself: each process is forked from it, in the state in
+which it is, and runs a module as `python -m` would. When what it has imported is no longer what is installed, it ends
+in place of forking: whoever asked starts another one.
 """
 
 from __future__ import annotations

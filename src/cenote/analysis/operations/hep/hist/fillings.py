@@ -77,13 +77,13 @@ def _with_bins(fills: Sequence[AxisFill], extents: Sequence[int]) -> Any:
     """Which entries have a bin at all: without overflow, not all do. None where all of them have."""
     found: list[Any] = []
     named = iter(extents)
-    for fill in fills:
-        if fill.numbers is None:
+    for one in fills:
+        if one.numbers is None:
             extent = next(named)
-            if np.max(fill.values, initial=0) >= extent:
-                found.append(np.asarray(fill.values) < extent)
-        elif not fill.working.traits.overflow:
-            found.append(_inside(fill, fill.values))
+            if np.max(one.values, initial=0) >= extent:
+                found.append(np.asarray(one.values) < extent)
+        elif not one.working.traits.overflow:
+            found.append(_inside(one, one.values))
     return np.logical_and.reduce(np.broadcast_arrays(*found)) if found else None
 
 
