@@ -4,7 +4,8 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 
 # Tests that start no process and take seconds.
-QUICK  := tests/test_text.py tests/test_this_machine.py tests/expressions tests/placement tests/stories tests/strategies
+QUICK  := tests/common/test_text.py tests/common/test_this_machine.py tests/analysis/expressions tests/planning/placement tests/stories \
+          tests/execution/strategies
 
 # Compiled modules are kept: without them every start of a worker compiles the whole package again.
 unexport PYTHONDONTWRITEBYTECODE
