@@ -67,7 +67,7 @@ def test_profilers_and_debuggers_see_the_usual_end(watch: str) -> None:
 def test_code_of_others_ends_as_usual(tmp_path: Path) -> None:
     own = tmp_path / "own.py"
     own.write_text("import cenote\n\n@cenote.operation('own.twice')\ndef twice(x):\n    return 2 * x\n")
-    ours = "from cenote.plugins import registry"
+    ours = "from cenote.language.plugins import registry"
     load = f"{ours}; from pathlib import Path; registry.add_file(Path({str(own)!r}))"
     assert said(ours) == ["saidregistered", ""]
     assert said(load) == ["saidregistered", "taken apart", ""]

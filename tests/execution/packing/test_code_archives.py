@@ -75,7 +75,7 @@ def files_of(project: CodeProject) -> set[str]:
 def test_cenote_itself_is_found_as_it_runs() -> None:
     own = own_project()
     assert (own.name, own.version) == ("cenote", cenote.__version__)
-    assert {"cenote/__init__.py", "cenote/environments/support/unpack.sh"} <= files_of(own)
+    assert {"cenote/__init__.py", "cenote/execution/environments/support/unpack.sh"} <= files_of(own)
     assert not any("__pycache__" in name or name.endswith(".pyc") for name in files_of(own))
 
 

@@ -41,7 +41,7 @@ class EnvironmentContract(PluginContract):
         if not self.starts_here:
             return
         made.prepare(unheard)
-        launch = made.complete(a_launch("python3", "-c", "import cenote.worker", folder=tmp_path))
+        launch = made.complete(a_launch("python3", "-c", "import cenote.execution.worker", folder=tmp_path))
         command, variables = launch.here("worker-1")
         assignments = [f"{name}={value}" for name, value in variables.items()]
         done = run_command(["env", *assignments, *command], seconds=_MOST_SECONDS, folder=tmp_path)
