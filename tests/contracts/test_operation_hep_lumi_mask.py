@@ -81,5 +81,5 @@ class TestLumiMask(OperationContract):
         self, a_list_beside_the_workflow: Path, text: str
     ) -> None:
         a_list_beside_the_workflow.write_text(text)
-        with pytest.raises(CenoteError, match="is no list of good runs"):
+        with pytest.raises(CenoteError, match="is not a list of good runs"):
             LumiMask(file="g").check_files({"g": a_list_beside_the_workflow})

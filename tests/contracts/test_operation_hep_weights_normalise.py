@@ -58,7 +58,7 @@ class TestNormalise(OperationContract):
         done = Normalise(weight="genWeight", sum="SumW", expected="dataset_xsec * 3").run(self.events()).events
         assert done["event_weight"].tolist() == (np.linspace(-1, 3, 100) * (6 / 50)).tolist()
 
-    @pytest.mark.parametrize(("total", "words"), [(0.0, "add up to 0"), ({"a": 1}, "is no number")])
+    @pytest.mark.parametrize(("total", "words"), [(0.0, "add up to 0"), ({"a": 1}, "is not a number")])
     def test_what_cannot_be_divided_by_is_said(self, total: Any, words: str) -> None:
         with pytest.raises((ValueError, TypeError), match=words):
             Normalise(weight="weight", sum="SumW").run(replace(self.events(), products={"SumW": total}))

@@ -75,7 +75,7 @@ def _examples() -> tuple[bytes, ...]:
     """The workflows of the templates, of the pages that Cenote grew from, and of two sites."""
     tests = Path(__file__).parents[1]
     templates = [text for _, text in _template_files(".yaml")]
-    others = [*tests.glob("features/seed_snippets/*/*.yaml"), *tests.parent.glob("examples/sites/**/*.yaml")]
+    others = [*tests.glob("features/workflows/seed_snippets/*/*.yaml"), *tests.parent.glob("examples/sites/**/*.yaml")]
     return tuple(6 * [text.encode() for text in templates] + [file.read_bytes() for file in sorted(others)])
 
 

@@ -18,7 +18,7 @@ VALIDATORS = {purpose: jsonschema.Draft202012Validator(workflow_schema(purpose))
 ROOT = Path(__file__).parents[2]
 TEMPLATES = sorted((ROOT / "src/cenote/cli/templates").glob("*/*.yaml"))
 SITES = sorted((ROOT / "examples/sites").glob("*.yaml"))
-SNIPPETS = ROOT / "tests/features/seed_snippets"
+SNIPPETS = ROOT / "tests/features/workflows/seed_snippets"
 
 
 def complaints(text: str, purpose: Purpose = "workflow") -> list[str]:

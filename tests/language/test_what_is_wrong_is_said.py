@@ -12,6 +12,7 @@ import pytest
 import cenote
 from cenote.common import errors
 from cenote.common.errors import ErrorKind, Place
+from cenote.common.text import with_article
 from cenote.language.read import Checked
 
 Read = Callable[..., Checked]
@@ -496,7 +497,7 @@ def test_a_function_is_no_plugin_of_any_other_kind(tmp_path: Path, word: str, ki
     )
     first, *_ = cenote.load(flow).check().problems
     assert first.kind is errors.BAD_PLUGIN
-    assert f"{kind} 'mine' (os.path:join) is no {kind}: it is a function" in first.message
+    assert f"{kind} 'mine' (os.path:join) is not {with_article(kind)}: it is a function" in first.message
     assert first.place is not None
     assert first.place.line == 1
 

@@ -381,7 +381,7 @@ def test_lists_of_a_task_that_are_none_are_refused_before_anything_is_sent(conne
         ("results", "*.txt", "`results` of task 'fit' should be a list, and is the text '*.txt'"),
         ("resources", "numbers.txt", "`resources` of task 'fit' should be a list"),
         ("after", "sums", "`after` of task 'fit' should be a list"),
-        ("after", ["sums"], "`after` of task 'fit' names 'sums', which is no task"),
+        ("after", ["sums"], "`after` of task 'fit' names 'sums', which is not a task"),
         ("amounts", {"gpu": 1}, "asks for 'gpu'; amounts are cpus, memory, gpus, disk"),
         ("amounts", {"memory": "a lot"}, "`amounts` of task 'fit': "),
     ):

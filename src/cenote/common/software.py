@@ -29,7 +29,7 @@ class Agreement(NamedTuple):
     None of them where any version will do."""
     why: str
     always: bool = True
-    """Whether it is a package that every run compares; else a backend that uses it says so. Python is no package."""
+    """Whether it is a package that every run compares; else a backend that uses it says so. Python is not a package."""
 
 
 RULES: dict[str, Agreement] = {

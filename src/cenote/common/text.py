@@ -58,6 +58,11 @@ class HasAmounts(Protocol):
     def disk(self) -> int | None: ...
 
 
+def with_article(word: str) -> str:
+    """`a sink`, `an operation`."""
+    return f"{'an' if word[0] in 'aeiou' else 'a'} {word}"
+
+
 def plural(count: int, noun: str, nouns: str = "") -> str:
     """`1 task`, `1,200 tasks`; `nouns` is for those that take more than an s."""
     return f"{count:,} {noun if count == 1 else nouns or f'{noun}s'}"

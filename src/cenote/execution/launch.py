@@ -229,7 +229,7 @@ class Launch:
     arguments: tuple[Word, ...] = ()
     software: str = ""
     """The driver's, as `software.as_word` has it: the worker compares its own with it, and is turned away where the two
-    do not fit. Empty for what is no worker."""
+    do not fit. Empty for what is not a worker."""
     interpreter: tuple[Word, ...] = (("python3",),)
     """What starts Python on the node: the environment says it."""
     variables: Mapping[str, Word] = field(default_factory=dict)

@@ -137,7 +137,7 @@ def _read_report(folder: RunFolder) -> bytes:
     with os.fdopen(opened, "rb") as file:
         facts = os.fstat(file.fileno())
         if not stat.S_ISREG(facts.st_mode) or facts.st_size > _LARGEST_REPORT:
-            raise errors.error(errors.NO_RUN, f"{folder.report} is no report")
+            raise errors.error(errors.NO_RUN, f"{folder.report} is not a report")
         return file.read()
 
 

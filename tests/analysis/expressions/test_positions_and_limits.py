@@ -1,4 +1,4 @@
-"""Positions that come from data, what is no number, precision of defaults, and the limits of whole numbers."""
+"""Positions that come from data, what is not a number, precision of defaults, and the limits of whole numbers."""
 
 from __future__ import annotations
 

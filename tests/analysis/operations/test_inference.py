@@ -217,7 +217,7 @@ def test_an_output_that_is_no_tensor_says_how_to_get_one() -> None:
     given = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 1])
     graph = helper.make_graph([node], "test", [given], [sequence])
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    with pytest.raises(CenoteError, match="is no tensor") as told:
+    with pytest.raises(CenoteError, match="is not a tensor") as told:
         answers(made.SerializeToString(), flat(5), ["a"])
     assert "zipmap" in str(told.value)
     assert "y: seq(tensor(float))" in str(told.value)
@@ -272,7 +272,7 @@ def test_numbers_that_would_become_others_are_refused() -> None:
 
 
 def test_what_is_no_model_is_refused_with_the_reason() -> None:
-    with pytest.raises(CenoteError, match="the model is no ONNX model that onnxruntime"):
+    with pytest.raises(CenoteError, match="the model is not an ONNX model that onnxruntime"):
         OnnxModel(b"not a model")
 
 

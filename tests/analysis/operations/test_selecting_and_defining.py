@@ -96,7 +96,7 @@ CAST = {
     ],
 )
 def test_values_that_a_type_cannot_hold_are_refused_in_both_ways(text: str, dtype: str, expected: Any) -> None:
-    """numpy would give 44 for 300, and for what is no number something else on each machine."""
+    """numpy would give 44 for 300, and for what is not a number something else on each machine."""
     stages, events = (
         [Stage("D", "define", {"variables": [{"name": "v", "expr": text, "dtype": dtype}]})],
         events_of(CAST),

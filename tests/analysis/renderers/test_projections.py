@@ -80,7 +80,7 @@ def test_two_axes_are_drawn_as_a_map(target: Path) -> None:
 
 
 def test_a_bin_cannot_be_cut_in_two(target: Path) -> None:
-    with pytest.raises(CenoteError, match=r"0\.4 is no edge of a bin of the axis 'eta'") as caught:
+    with pytest.raises(CenoteError, match=r"0\.4 is not an edge of a bin of the axis 'eta'") as caught:
         ProjectPicture.model_validate({"project": {"axis": "pt", "ranges": {"eta": [0.4, 2]}}}).draw(
             a_map(), target, CONTEXT
         )

@@ -73,7 +73,7 @@ def test_what_is_no_file_of_a_credential_is_said(tmp_path: Path) -> None:
     for path, words in (
         (tmp_path / "nowhere", "does not exist"),
         (tmp_path, "folder"),
-        (pipe, "no regular file"),
+        (pipe, "not a regular file"),
         (large, "too large"),
     ):
         with pytest.raises(CredentialFileError, match=words):

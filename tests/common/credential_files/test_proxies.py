@@ -128,7 +128,7 @@ def test_a_person_cannot_sign_for_another(authority: GridAuthority) -> None:
     bob = stranger.user("Bob")
     behind = Holder(bob.certificate, bob.key, (authority.ada.certificate,))
     [found] = faults(authority.proxy(of=behind), authority.directory)
-    assert "is no authority" in found
+    assert "is not an authority" in found
 
 
 def test_an_authority_that_has_ended_is_named(authority: GridAuthority) -> None:

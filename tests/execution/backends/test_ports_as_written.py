@@ -40,5 +40,5 @@ def test_a_contact_is_a_host_with_or_without_a_port(address: str) -> None:
 
 @pytest.mark.parametrize("address", ["tcp://driver.example", "driver.example:", "a b", "host:99999", 8786, ""])
 def test_anything_else_is_no_contact(address: object) -> None:
-    with pytest.raises(ValidationError, match="is no address"):
+    with pytest.raises(ValidationError, match="is not an address"):
         Dask.model_validate({"contact": address})

@@ -270,7 +270,7 @@ def test_a_job_gets_no_other_file_than_those_of_its_pool(tmp_path: Path, run: st
     made = strategy()
     (job,) = made.submit(wanted, ["gpu-1"])
     until_over(made, [job])
-    assert printed(wanted, "gpu-1")["err"] == f"{tmp_path}/diary is no file of this pool\n"
+    assert printed(wanted, "gpu-1")["err"] == f"{tmp_path}/diary is not a file of this pool\n"
 
 
 def test_a_cancelled_job_leaves_nothing_on_its_node(tmp_path: Path, run: str, played: PlayedSlurm) -> None:
@@ -373,7 +373,7 @@ def test_somebody_elses_folder_gets_no_secret(tmp_path: Path) -> None:
         (job,) = made.submit(launch(tmp_path, "r1", "exit 0"), ["gpu-1"])
         status = made.poll([job])[job]
     assert status.needs_cancel
-    assert "somebody else" in status.reason
+    assert "another user" in status.reason
 
 
 def test_jobs_that_wait_for_files_are_looked_at_often_and_others_as_the_setting_says(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def test_where_everything_runs_here_tasks_find_credentials_as_the_driver_does(sh
 def test_a_task_that_misses_a_variable_is_told_how_to_pass_it(shell: Desk) -> None:
     sets = ["analysis.stages.Show.params={needed: OTHER}"]
     run = cenote.load(shell.folder / "flow.yaml", backend="dask", sets=sets).run(shell.folder / "out")
-    assert "OTHER is no environment variable of this worker" in str(run.failures)
+    assert "OTHER is not an environment variable of this worker" in str(run.failures)
     assert "`execution.pass_variables`" in str(run.failures)
 
 

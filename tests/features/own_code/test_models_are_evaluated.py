@@ -133,7 +133,7 @@ def test_a_model_reaches_workers_that_do_not_see_it(desk: Desk, flow: Path, back
     ("setting", "code", "words"),
     [
         ("model=models/scor.onnx", 10, ("flow.yaml", "which is not there", "did you mean 'score.onnx'?")),
-        ("model=flow.yaml", 10, ("'flow.yaml' is no ONNX model",)),
+        ("model=flow.yaml", 10, ("'flow.yaml' is not an ONNX model",)),
         ("inputs=[HLT]", 10, ("'x' takes 2 columns, not 1", "inputs: x: float (N, 2)", "outputs: y: float (N, 1)")),
         ("outputs={z: score}", 10, ("it has no output 'z'",)),
         ("model={stage: Train}", 11, ("stage 'Train', which does not exist",)),

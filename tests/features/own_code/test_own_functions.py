@@ -79,7 +79,7 @@ def test_a_function_of_any_module_runs_on_workers(desk: Desk, monkeypatch: pytes
     ("old", "new", "words", "hint"),
     [
         ("MODULE:smeared", "nowhere.at_all:smeared", "cannot be imported: ", "name its folder in PYTHONPATH"),
-        ("MODULE:smeared", "MODULE:NUMBER", "is no function: it is of type int", ""),
+        ("MODULE:smeared", "MODULE:NUMBER", "is not a function: it is of type int", ""),
         ("MODULE:smeared", "smeared", 'registry.functions.smeared needs "module:function"', ""),
         ("numpy:sqrt", "MODULE:smeared", "expressions have a function 'sqrt' already", "give yours another name"),
         ("(Muon_pt, 2,", "(Muon_pt,", "smeared takes 2 values, not 1", "smeared(pt, by)"),

@@ -93,7 +93,7 @@ def test_a_range_that_cuts_a_bin_in_two_is_found_before_the_run(desk: Desk) -> N
     desk.write("flow.yaml", flow)
     checked = desk.typed("check", "flow.yaml")
     assert checked.returncode == 10
-    assert "1.25 is no edge of a bin of the axis 'Muon_eta'" in checked.stderr + checked.stdout
+    assert "1.25 is not an edge of a bin of the axis 'Muon_eta'" in checked.stderr + checked.stdout
     assert "the nearest edges are 1.2 and 1.4" in checked.stderr + checked.stdout
     desk.write("flow.yaml", flow.replace("1.25", "1.2"))
     assert desk.typed("run", "flow.yaml").returncode == 0

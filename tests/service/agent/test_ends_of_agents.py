@@ -119,7 +119,7 @@ def test_a_draining_agent_finishes_what_it_runs(tmp_path: Path) -> None:
             it.send(DrainAgent())
             assert (await it.ended(waiting)).cause == "evicted"
             late = await it.run("true")
-            assert (late.cause, late.message) == ("evicted", "this worker begins nothing more: it drains")
+            assert (late.cause, late.message) == ("evicted", "this worker starts nothing more: it drains")
             await asyncio.to_thread(go.write_text, "go")
             assert (await it.ended(running)).exit_code == 7
             assert await asyncio.to_thread(process.wait, LIMIT) == 0

@@ -63,10 +63,10 @@ def test_only_the_pinned_certificate_is_recognised() -> None:
 
 @pytest.mark.parametrize("url", ["http://x:1", "https://", "https://x:99999", "https://x/path", "x:1"])
 def test_what_is_no_address_is_refused(url: str) -> None:
-    with pytest.raises(CenoteError, match="is no address of a service"):
+    with pytest.raises(CenoteError, match="is not an address of a service"):
         plain_url(url)
 
 
 def test_an_address_without_tls_is_refused_and_not_taken_for_a_folder() -> None:
-    with pytest.raises(CenoteError, match=r"(?s)http://pools.example:8443 is no address.*https://HOST:PORT"):
+    with pytest.raises(CenoteError, match=r"(?s)http://pools.example:8443 is not an address.*https://HOST:PORT"):
         connect("http://pools.example:8443")

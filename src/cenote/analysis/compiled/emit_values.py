@@ -399,7 +399,7 @@ class ValueWriter(InstructionWriter):
         return count
 
     def _in_order(self, space: Picked, last: str) -> str:
-        """Move those that come after the element at hand; where it belongs. A key that is no number is refused."""
+        """Move those that come after the element at hand; where it belongs. A key that is not a number is refused."""
         assert space.key is not None, "there is an order"
         text, dtype, key = self.text, space.key.dtype, self.value(space.key)
         picked, keys, kind = self.parameter("picked", space), self.parameter("keys", space), register(dtype)

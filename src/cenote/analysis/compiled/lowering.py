@@ -270,7 +270,7 @@ class Lowering:
         try:
             return self.values.constant(as_type(number, dtype).item(), dtype)
         except EvaluationError:
-            raise NotCompiledError(f"{number} is no number of type {dtype}") from None
+            raise NotCompiledError(f"{number} is not a number of type {dtype}") from None
 
     def _applied(self, sign: str, arguments: Sequence[Value], found: DType) -> Value:
         return self.values.make(Instruction, sign, tuple(arguments), found, self._common(arguments))
@@ -378,7 +378,7 @@ class Lowering:
             key = self.call("abs", [self.binary("-", value, key)], {})
         self.unite(_elements_of(value, function), _elements_of(key, function))
         if default is None or not isinstance(value, Value) or not isinstance(key, Value) or key.dtype == BOOL:
-            raise NotCompiledError(f"{function}(…) may be missing, or its keys are no numbers")
+            raise NotCompiledError(f"{function}(…) may be missing, or its keys are not numbers")
         tree = Call("min_by", (Name("a", 0), Name("b", 0)), (("default", default),))
         found = type_of(tree, value, key, lists=True)
         both = self.values.cast(value, found), key, self.values.cast(default, found)

@@ -307,7 +307,7 @@ class Values:
         except (OverflowError, ValueError):
             exact = None
         if exact is None:
-            raise NotCompiledError(f"{number} is no number of type {dtype}")
+            raise NotCompiledError(f"{number} is not a number of type {dtype}")
         return self.make(Constant, exact, dtype)
 
     def cast(self, value: Lowered, dtype: DType) -> Value:

@@ -83,7 +83,7 @@ def _reduction(name: str, numpy_one: Callable[..., Column] | None) -> Callable[.
 
 
 def _sorted(values: Column, ascending: bool = True) -> Column:
-    """What is no number comes last, and after it what is missing."""
+    """What is not a number comes last, and after it what is missing."""
     numbers = nan_as_missing(values)
     found = ak.sort(numbers, axis=-1, ascending=ascending)
     if numbers is values:

@@ -103,7 +103,7 @@ class _Writer:
                 return self._comparison(node)
             case Call():
                 return self._call(node)
-        raise AssertionError(f"a value of {node} that is no number")
+        raise AssertionError(f"a value of {node} that is not a number")
 
     def _name(self, name: str) -> Written:
         if self.types[name].kind not in "biuf" or self.types[name].str[1:] in ("u8", "f2"):
@@ -197,7 +197,7 @@ def _number(value: Any) -> str:  # Any: what names may stand for
     if isinstance(value, np.generic):
         value = value.item()
     if not isinstance(value, int | float):
-        raise NotScalarError(f"{value!r} is no number")
+        raise NotScalarError(f"{value!r} is not a number")
     if isinstance(value, float) and not math.isfinite(value):
         return "math.nan" if math.isnan(value) else "math.inf" if value > 0 else "(-math.inf)"
     return f"({value!r})" if value < 0 else repr(int(value) if isinstance(value, bool) else value)

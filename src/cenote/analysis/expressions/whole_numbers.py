@@ -151,7 +151,7 @@ def are_conditions(*operands: Column) -> bool:
 
 
 def _kind(value: Column) -> str:
-    """`b1` for a condition, `u4` for an unsigned number of four bytes, …; empty for what is no whole number."""
+    """`b1` for a condition, `u4` for an unsigned number of four bytes, …; empty for what is not a whole number."""
     if isinstance(value, bool):
         return _CONDITION
     if isinstance(value, int):
@@ -215,7 +215,7 @@ def may_be_missing(value: Column) -> bool:
 
 
 def nan_as_missing(values: Column) -> Column:
-    """What is no number has no size: nothing is smaller or larger than it."""
+    """What is not a number has no size: nothing is smaller or larger than it."""
     if leaf_kind(values) != "f" or not some(none := np.isnan(values)):
         return values
     return ak.mask(values, ~none)

@@ -141,7 +141,7 @@ class StageCall:
 
 
 def leads_out(name: Path) -> bool:
-    """Whether it is no name of a file below the folder of a modifier."""
+    """Whether it is not a name of a file below the folder of a modifier."""
     return name.is_absolute() or ".." in name.parts
 
 

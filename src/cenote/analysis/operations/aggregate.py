@@ -31,7 +31,7 @@ class Aggregated(Settings):
 
 class Aggregate(Operation):
     """Groups rows by the values of columns and makes one line of each group; missing values are left out. Rows whose
-    group is missing, or NaN, are a group. `min` and `max` pass over what is no number (NaN).
+    group is missing, or NaN, are a group. `min` and `max` pass over what is not a number (NaN).
 
     Sums are added in the order of partitions, so they are equal on every backend.
     """
@@ -88,7 +88,7 @@ class Aggregate(Operation):
         plain = _plain(values, f"'{one.of}'")
         number = np.where(missing, 0, plain) if plain.dtype.kind in "biuf" else plain
         if number.dtype.kind not in "biuf":
-            raise ValueError(f"'{one.of}' is no number: only `count` goes without")
+            raise ValueError(f"'{one.of}' is not a number: only `count` goes without")
         kind = {"f": np.float64, "u": np.uint64}.get(number.dtype.kind, np.int64)
         number, groups = number.astype(kind)[~missing], groups[~missing]
         low, high = (np.full(size, limit, number.dtype) for limit in _limits(number.dtype))

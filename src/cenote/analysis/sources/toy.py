@@ -116,7 +116,7 @@ class ToySource(Source):
     def _process(self, url: str, kind: ErrorKind) -> str:
         process = url.removeprefix("toy://").strip("/").lower()
         if not url.startswith("toy://") or process not in PROCESSES:
-            words = f"{url} is no process of the toy source"
+            words = f"{url} is not a process of the toy source"
             known = [f"toy://{name}" for name in PROCESSES]
             raise errors.CenoteError(errors.unknown_name(kind, words, url, known, what="processes"))
         return process

@@ -104,7 +104,9 @@ class ZipSource(Source):
         entries = {info.entries for _, info in infos}
         if len(entries) > 1 and self.on_mismatch == "error":
             words = f"{url}: the sources side by side have different numbers of events: {self.counted(infos)}"
-            raise errors.error(errors.BAD_INPUT, words, hint="`on_mismatch: warn` reads as many as all of them have")
+            raise errors.error(
+                errors.BAD_INPUT, words, hint="`on_mismatch: warn` reads as many events as the shortest one has"
+            )
         first = infos[0][1]
         size = sum({info.url: info.size for _, info in infos}.values())
         shared = [place for place in first.boundaries if place < min(entries)]

@@ -48,10 +48,12 @@ def command(url: str, *, ca: str | None, fingerprint: str | None, forget: bool) 
         if ca is not None or not sys.stdin.isatty():
             raise error(
                 NO_SERVICE,
-                f"no authority vouches for {plain}, which shows the certificate {spelled(shown)}",
+                f"the certificate of {plain} is not signed by a trusted authority: {spelled(shown)}",
                 hint="where that is what `cenote serve` printed, name it with --fingerprint",
             )
-        messages().print(f"no authority vouches for {plain}. It shows the certificate", markup=False, highlight=False)
+        messages().print(
+            f"the certificate of {plain} is not signed by a trusted authority:", markup=False, highlight=False
+        )
         messages().print(f"  {spelled(shown)}", markup=False, highlight=False)
         click.confirm("Is that what `cenote serve` printed there?", abort=True, err=True)
         pinned = shown

@@ -9,7 +9,7 @@ from cenote.cli.options import JSON_OPTION, SERVICE_OPTION
 
 @click.command("pools")
 @click.argument("name", required=False)
-@click.option("--close", is_flag=True, help="Close the pool: its workers go when what they run is over.")
+@click.option("--close", is_flag=True, help="Close the pool; its workers end after their current work.")
 @click.option("--delete", is_flag=True, help="Close the pool, cancel its tasks, and forget it.")
 @SERVICE_OPTION
 @JSON_OPTION

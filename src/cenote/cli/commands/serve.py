@@ -23,7 +23,7 @@ _HIGHEST_PORT = 65535
 @click.option("--private", is_flag=True, help="End when it has had nothing to do for ten minutes.")
 @click.option("--stop", is_flag=True, help="Stop the service that has the folder, with its workers.")
 @click.option("--reload", is_flag=True, help="Let the service that has the folder read its FILE again.")
-@click.option("--drain", is_flag=True, help="With --stop: begin nothing more, and wait for what runs.")
+@click.option("--drain", is_flag=True, help="With --stop: finish what runs, and start nothing new.")
 @click.option("--systemd", type=click.Choice(["user", "system"]), help="Print a unit for systemd, and serve nothing.")
 def command(
     file: Path | None,

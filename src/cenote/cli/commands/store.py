@@ -116,7 +116,7 @@ def key(*, as_json: bool) -> None:
         click.echo(me.written())
 
 
-@command.command("trust", short_help="Use the results of somebody else.")
+@command.command("trust", short_help="Use another person's results.")
 @click.argument("keys", nargs=-1, required=True)
 @JSON_OPTION
 def trust(keys: Sequence[str], *, as_json: bool) -> None:

@@ -14,7 +14,7 @@ from cenote.cli.options import JSON_OPTION, SERVICE_OPTION
 )
 @click.option("--expires", metavar="TIME", help="With --create: how long it is valid, such as 30d or 12h.")
 @click.option("--admin", is_flag=True, help="With --create: the user may do everything, as the owner may.")
-@click.option("--revoke", metavar="ID", help="Let the token with this id be worth nothing from now on.")
+@click.option("--revoke", metavar="ID", help="Revoke the token with this id.")
 @SERVICE_OPTION
 @JSON_OPTION
 def command(

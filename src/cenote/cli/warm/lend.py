@@ -129,7 +129,7 @@ def _followed(line: socket.socket, out: Path) -> int:
     if not code:
         raise errors.error(
             errors.DRIVER_LOST,
-            "the process of the service that drove this run was ended from outside, and said nothing",
+            "the process of the service that drove this run was ended from outside, and reported nothing",
             hint=f"the same command continues it; `cenote status {out}` shows how far it came",
         )
     return code[0]

@@ -56,7 +56,7 @@ class LentTerminal(msgspec.Struct, frozen=True, kw_only=True):
 
 def identity() -> tuple[str, ...]:
     """What a process cannot change of itself: its user and groups, its view of the files, and how it writes names."""
-    mounts = os.readlink("/proc/self/ns/mnt")  # noqa: PTH115  # it is no file
+    mounts = os.readlink("/proc/self/ns/mnt")  # noqa: PTH115  # it is not a file
     users = (os.getresuid(), os.getresgid(), sorted(os.getgroups()))
     return (*map(str, users), mounts, sys.getfilesystemencoding(), sys.version)
 

@@ -116,7 +116,7 @@ def read_file(path: Path) -> bytes:
     try:
         with open(path, "rb", opener=_without_waiting) as file:  # pathlib takes no opener
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise CredentialFileError("is no regular file")
+                raise CredentialFileError("is not a regular file")
             content = file.read(LARGEST_FILE + 1)
     except FileNotFoundError:
         raise CredentialFileError("does not exist") from None

@@ -135,7 +135,7 @@ def _broken_chain(chain: Sequence[x509.Certificate]) -> Fault | None:
             what = f"is forged or damaged: {_slashes(issuer.subject)} did not sign {_slashes(one.subject)}"
             return Fault(what, RENEWAL)
         if not _is_proxy(one) and not _may_sign(issuer):
-            what = f"is forged: {_slashes(issuer.subject)}, who signed {_slashes(one.subject)}, is no authority"
+            what = f"is forged: {_slashes(issuer.subject)}, who signed {_slashes(one.subject)}, is not an authority"
             return Fault(what, RENEWAL)
     return None
 
@@ -159,7 +159,7 @@ def _without_authority(chain: Sequence[x509.Certificate], folder: Path, now: flo
         return Fault(f"is incomplete: it lacks the certificate of {_slashes(last.issuer)}", RENEWAL)
     if not named:
         return Fault(
-            f"comes from {_slashes(last.issuer)}, which is no authority in {folder}",
+            f"comes from {_slashes(last.issuer)}, which is not an authority in {folder}",
             "set X509_CERT_DIR to the folder of trusted authorities of your site",
         )
     signers = [one for one in named if _signed(last, one)]

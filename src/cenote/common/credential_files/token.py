@@ -111,4 +111,4 @@ def _time(claims: Mapping[str, object], name: str) -> float | None:
         return None
     if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < LATEST:
         return float(value)
-    raise CredentialFileError(f"has a claim '{name}' that is no time in seconds since 1970")
+    raise CredentialFileError(f"has a claim '{name}' that is not a time in seconds since 1970")

@@ -81,7 +81,7 @@ class RunFolder:
         return self.journal.exists()
 
     def refuse(self) -> None:
-        """Raise if a run must not go here: it is no folder, or holds somebody's files and no run."""
+        """Raise if a run must not go here: it is not a folder, or holds somebody's files and no run."""
         storage.demand_text(self.path)
         if self.path.exists() and not self.path.is_dir():
             raise errors.error(errors.USAGE, f"{self.path} is a file, the output must be a folder")

@@ -15,7 +15,7 @@ from cenote.engine.messages import FailureInfo
 from cenote.planning.plan import Partition, Step
 
 _WHICH_VARIABLES = (
-    " is no environment variable of this worker, which gets some of your shell's: name it under "
+    " is not an environment variable of this worker, which gets some of your shell's: name it under "
     "`execution.pass_variables`"
 )
 _OURS = str(Path(__file__).parents[2])

@@ -69,7 +69,7 @@ def filled(source: Source, fill: Fill, name: str, found: Callable[[str], str], s
 
 
 def _fits(value: Any, dtype: np.dtype[Any]) -> bool:
-    """Whether a value stays what it is in a column of this type: 2.5 is no whole number."""
+    """Whether a value stays what it is in a column of this type: 2.5 is not a whole number."""
     if isinstance(value, str):
         return False
     with np.errstate(all="ignore"):

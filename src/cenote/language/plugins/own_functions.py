@@ -112,7 +112,9 @@ def _imported(name: str, target: str) -> Callable[..., Any]:
     absent = "install its package, or name its folder in PYTHONPATH"
     found = named_object(target, what, if_absent=absent)
     if not callable(found):
-        raise errors.error(errors.BAD_PLUGIN, f"{what} ({target}) is no function: it is of type {type(found).__name__}")
+        raise errors.error(
+            errors.BAD_PLUGIN, f"{what} ({target}) is not a function: it is of type {type(found).__name__}"
+        )
     return found  # type: ignore[no-any-return]  # it can be called, which is all that is known of it
 
 

@@ -16,7 +16,7 @@ from typing import Any, cast
 from cenote.common import errors
 from cenote.common.errors import CenoteError
 from cenote.common.signals import Interrupted
-from cenote.common.text import did_you_mean, listed
+from cenote.common.text import did_you_mean, listed, with_article
 from cenote.language.plugins import own_files, own_functions
 from cenote.language.plugins.imports import version_of
 from cenote.language.plugins.kinds import (
@@ -246,7 +246,7 @@ def _checked(kind: PluginKind, factory: Any, what: str) -> Factory:  # Any: what
         return factory
     raise errors.error(
         errors.BAD_PLUGIN,
-        f"{what} is no {kind.value}: it is {_described(factory)}",
+        f"{what} is not {with_article(kind.value)}: it is {_described(factory)}",
         hint="decorate the function with `@operation(...)`"
         if kind is PluginKind.OPERATION
         else f"write a class derived from {interface.__module__}.{interface.__name__}",

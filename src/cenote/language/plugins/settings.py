@@ -122,8 +122,8 @@ def docstrings_below(cls: type[Any]) -> dict[str, str]:
 
 
 def _as_written(part: Any, *, alone: bool = True) -> Any:  # Any: any part of pydantic's description of a class
-    """The same, without pydantic's liberties: `true` is no number, and `1` is no flag. The text "5" is a number where
-    nothing but a number can be meant (`alone`). Editors see it that way, by the JSON Schema, and so do people."""
+    """The same, without pydantic's liberties: `true` is not a number, and `1` is not a flag. The text "5" is a number
+    where nothing but a number can be meant (`alone`). Editors see it that way, by the JSON Schema, and so do people."""
     if isinstance(part, list | tuple):
         return type(part)(_as_written(one, alone=alone) for one in part)
     if not isinstance(part, dict) or _is_ours(part):

@@ -157,7 +157,7 @@ class _Trial:
 
 
 def _unfit(text: str, events: Events) -> Unfit | None:
-    """Why it is no condition; None where it is, or nothing tells."""
+    """Why it is not a condition; None where it is, or nothing tells."""
     try:
         return no_condition(evaluate(text, events), text)
     except UnfitTypesError as problem:

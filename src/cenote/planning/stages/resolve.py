@@ -370,7 +370,7 @@ class _Resolving:
         return known if known in columns else None
 
     def _without(self, name: str, operation: Operation, flavour: SchemaGroup) -> Iterable[str]:
-        """The datasets for which a name that is no column means nothing at all."""
+        """The datasets for which a name that is not a column means nothing at all."""
         if name in self.workflow.constants or name in CONSTANTS:
             return ()
         if name not in operation.facts():

@@ -39,7 +39,7 @@ class DoorCertificate:
         return fingerprint_of(found.public_bytes(serialization.Encoding.DER))
 
     def listening(self) -> ssl.SSLContext:
-        """For what takes connections. Raises where the files are no certificate with its key."""
+        """For what takes connections. Raises where the files are not a certificate and its key."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         try:
@@ -47,7 +47,7 @@ class DoorCertificate:
         except OSError as problem:  # and those of ssl
             raise errors.error(
                 errors.BAD_CREDENTIAL,
-                f"{self.certificate} and {self.key} are no certificate with its key: {problem.strerror or problem}",
+                f"{self.certificate} and {self.key} are not a certificate and its key: {problem.strerror or problem}",
             ) from problem
         return context
 

@@ -56,7 +56,7 @@ async def task_behind(line: socket.socket, running: RunningHere) -> str | None:
         if len(found) == 1:
             return found.pop()
         if loop.time() > until:
-            raise StrangerError("a process of an agent that is no instance of a task of this service has no access")
+            raise StrangerError("a process of an agent that is not an instance of a task of this service has no access")
         await asyncio.sleep(_STEP)
 
 

@@ -281,7 +281,7 @@ class Agent:
         if not self._leaves and self._departure and (reason := self._departure.why_not(start.timeout)):
             self._drain(reason)
         if self._leaves:
-            held.ask_to_end("evicted", f"this worker begins nothing more: {self._leaves}")
+            held.ask_to_end("evicted", f"this worker starts nothing more: {self._leaves}")
         self._do(self._run(held))
 
     async def _run(self, held: HeldRun) -> None:
@@ -345,7 +345,7 @@ class Agent:
             self._tell_leaving()
         for held in self._held.values():
             if held.pid is None:
-                held.ask_to_end("evicted", f"this worker begins nothing more: {self._leaves}")
+                held.ask_to_end("evicted", f"this worker starts nothing more: {self._leaves}")
         self._end_if_drained()
 
     def _tell_leaving(self) -> None:

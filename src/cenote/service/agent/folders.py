@@ -138,7 +138,7 @@ def _is_hidden(name: str) -> bool:
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
-    """Of what is no folder, or cannot be read, none."""
+    """Of what is not a folder, or cannot be read, none."""
     try:
         with os.scandir(folder) as entries:
             return list(entries)

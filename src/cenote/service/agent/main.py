@@ -25,7 +25,7 @@ from cenote.service.agent.options import AgentOptions, read_options
 def main(_differences: Sequence[Difference] = ()) -> None:
     """Entry point of the process, whose software differs so from the service's: what matters has turned it away."""
     options = read_options(sys.argv[1:])
-    for mark in MARKS:  # what it starts is no worker of the service
+    for mark in MARKS:  # what it starts is not a worker of the service
         os.environ.pop(mark, None)
     try:
         context = Identity.read(options.identity).connecting()

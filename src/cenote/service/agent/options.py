@@ -213,7 +213,7 @@ async def _tell_results(link: ServiceLink, held: HeldRun, folders: AgentFolders)
 async def _tell_result(link: ServiceLink, held: HeldRun, folder: Path, name: str) -> None:
     try:
         file = os.fdopen(os.open(folder / name, os.O_RDONLY | os.O_NONBLOCK), "rb")  # a pipe would keep us waiting
-    except OSError:  # gone meanwhile, or not to be read: it is no result
+    except OSError:  # gone meanwhile, or not to be read: it is not a result
         return
     with file:
         facts = os.fstat(file.fileno())

@@ -61,7 +61,7 @@ class ReceivedFiles:
         """Wait until all of them are here. Raises NoFileError."""
         for file in files:
             if not _DIGEST.fullmatch(file.digest):
-                raise NoFileError(f"{file.name}: {file.digest!r} is no SHA-256")
+                raise NoFileError(f"{file.name}: {file.digest!r} is not a SHA-256 digest")
             if file.digest in self._here:
                 continue
             try:

@@ -197,7 +197,7 @@ class InstanceRunner:
         if self._folders.is_whole(files):
             return held.end("refused", words)
         self._on_damage(_DAMAGED)
-        return held.end("evicted", f"this worker begins nothing more: {_DAMAGED}")
+        return held.end("evicted", f"this worker starts nothing more: {_DAMAGED}")
 
     async def _asked_together(self, held: HeldRun) -> EndRequest | None:
         """Who asked an instance to end that was: a batch system that ends a job asks all its processes at once, and so

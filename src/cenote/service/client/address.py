@@ -97,7 +97,7 @@ def address_of(url: str, *, token: str | None = None, ca: str | Path | None = No
 
 
 def plain_url(url: str) -> str:
-    """As services are known by. Raises where it is no address of one."""
+    """As services are known by. Raises where it is not an address of one."""
     parts = urlsplit(url)
     try:
         port = parts.port or 443
@@ -105,7 +105,7 @@ def plain_url(url: str) -> str:
         port = 0
     if parts.scheme != "https" or not parts.hostname or not port or parts.path.strip("/") or parts.query:
         raise errors.error(
-            errors.BAD_VALUE, f"{url} is no address of a service", hint="it looks like https://HOST:PORT"
+            errors.BAD_VALUE, f"{url} is not an address of a service", hint="it looks like https://HOST:PORT"
         )
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     return f"{SCHEME}{host}:{port}"
@@ -115,7 +115,7 @@ def plain_fingerprint(text: str) -> str:
     """Without what people write into it. Raises where it is none."""
     plain = text.removeprefix("sha256:").replace(":", "").replace(" ", "").lower()
     if len(plain) != 64 or set(plain) - set("0123456789abcdef"):
-        raise errors.error(errors.BAD_VALUE, f"{text} is no SHA-256 of a certificate: 64 hexadecimal digits")
+        raise errors.error(errors.BAD_VALUE, f"{text} is not the SHA-256 of a certificate (64 hexadecimal digits)")
     return plain
 
 

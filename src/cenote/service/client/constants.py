@@ -23,7 +23,7 @@ def why_no_constant(name: str, value: str) -> str:
     try:
         size = len(value.encode())
     except UnicodeEncodeError:
-        return f"the constant {name} holds something that is no text"
+        return f"the constant {name} holds something that is not text"
     return (
         f"the constant {name} should have at most {LONGEST_TEXT:,} bytes, not {size:,}" if size > LONGEST_TEXT else ""
     )

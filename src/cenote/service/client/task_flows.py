@@ -161,7 +161,7 @@ class TaskFlows:
                 raise errors.error(errors.USAGE, words, hint=f"write [{value!r}]" if name != "after" else _AFTER)
         after: list[object] = [*self.after]
         if strangers := [each for each in after if not isinstance(each, TaskFlows)]:
-            words = f"`after` of task '{self.name}' names {strangers[0]!r}, which is no task"
+            words = f"`after` of task '{self.name}' names {strangers[0]!r}, which is not a task"
             raise errors.error(errors.USAGE, words, hint=_AFTER)
 
     def _amounts_in_numbers(self) -> Amounts:

@@ -331,7 +331,7 @@ async def _when_changed(desk: Desk, query: UntilChanged, view: Callable[[], Foun
 
 
 def _patience(seconds: float) -> float:
-    """Seconds to wait for whoever asks for so many; none for what is no number (`nan`), which no clock can hold."""
+    """Seconds to wait for whoever asks for so many; none for what is not a number (`nan`), which no clock can hold."""
     return min(max(0.0, seconds), _LONGEST_WAIT)
 
 

@@ -284,7 +284,7 @@ class Hub:
         while True:
             await asyncio.sleep(self._limits.ping_every)
             if loop.time() - peer.heard > self._limits.silent_after:
-                raise EOFError(f"it said nothing for {self._limits.silent_after:g} s")
+                raise EOFError(f"it sent nothing for {self._limits.silent_after:g} s")
             peer.put(frame(Ping(number=(number := number + 1))))
 
     async def _post(self, peer: _Peer) -> None:

@@ -242,5 +242,5 @@ class Uploads:
 
     def _file(self, user: str, digest: str, *, executable: bool) -> Path:
         if not _DIGEST.fullmatch(digest):
-            raise errors.error(errors.BAD_VALUE, f"{digest!r} is no SHA-256 in hexadecimal digits")
+            raise errors.error(errors.BAD_VALUE, f"{digest!r} is not a SHA-256 digest (64 hexadecimal digits)")
         return self._of(user) / (f"{digest}.x" if executable else digest)

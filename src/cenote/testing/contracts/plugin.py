@@ -35,7 +35,7 @@ class PluginContract:
         own = vars(self.plugin).get("example", "")
         if own:
             read = parse_yaml(inspect.cleandoc(own), file=None, layer="example")
-            assert read.root is not None, f"the example of {self.plugin.__name__} is no YAML: {read.problems}"
+            assert read.root is not None, f"the example of {self.plugin.__name__} is not YAML: {read.problems}"
             yield self.settings_in(read.root.plain())
 
     @pytest.fixture

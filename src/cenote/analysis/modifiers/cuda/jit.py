@@ -67,7 +67,7 @@ class Jit(Modifier):
                 raise NoKernelError(f"'{name}': {kernel.note} (`exact: false` allows it)")
             for parameter, value in kernel.constants.items():
                 if not isinstance(value, int | float):
-                    raise NoKernelError(f"the kernel of '{name}' takes '{parameter}', which is no number")
+                    raise NoKernelError(f"the kernel of '{name}' takes '{parameter}', which is not a number")
         return kernels
 
     def _computed(self, cuda: Cuda, kernels: Mapping[str, Kernel], events: Events, call: StageCall) -> Result:

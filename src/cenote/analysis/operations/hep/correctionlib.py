@@ -154,7 +154,7 @@ class Correctionlib(LookupOperation[Any]):
         try:
             found = CorrectionSet.from_file(str(path))
         except (RuntimeError, OSError, ValueError) as problem:
-            raise errors.error(errors.BAD_INPUT, f"{self.file} is no file of correctionlib: {problem}") from problem
+            raise errors.error(errors.BAD_INPUT, f"{self.file} is not a correctionlib file: {problem}") from problem
         known = {**dict(found.items()), **dict(found.compound.items())}
         if self.correction not in known:
             words = f"{self.file} has no correction '{self.correction}'"

@@ -84,7 +84,7 @@ class LumiMask(LookupOperation[_GoodSections]):
             text = path.read_bytes()
             ranges = _in_xml(text) if text.lstrip().startswith(b"<") else _in_json(text)
         except (ValueError, TypeError, KeyError, AttributeError, ElementTree.ParseError) as problem:
-            words = f"{self.file} is no list of good runs"
+            words = f"{self.file} is not a list of good runs"
             hint = 'as JSON `{"run": [[first, last], …]}` is expected, as XML a LumiRangeCollection'
             raise errors.error(errors.BAD_INPUT, words, hint=hint) from problem
         ends = np.array(sorted((_keys(run, first), _keys(run, last)) for run, first, last in ranges), np.int64)

@@ -57,7 +57,7 @@ def event_mask(value: Column, events: Events, text: str) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class Unfit:
-    """Why a value is no condition."""
+    """Why a value is not a condition."""
 
     what: str
     """What it gives, and what is needed."""

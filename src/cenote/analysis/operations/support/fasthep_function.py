@@ -17,7 +17,7 @@ from cenote.analysis.operations.support.own_code import field_name, fingerprint_
 from cenote.common import errors
 from cenote.common.arrays import ak
 from cenote.common.errors import CenoteError
-from cenote.common.text import listed
+from cenote.common.text import listed, with_article
 from cenote.language.plugins.quantities import in_order, plain
 from cenote.language.plugins.settings import Plugin
 
@@ -115,7 +115,7 @@ def described_as(
     """A plugin of a function. Raises `bad-plugin` where nothing, or something that is not understood, is said of it."""
     description = description or _description(function, name, kind)
     if description is None:
-        words = f"{what} is no {base.word}: it is a function without a description"
+        words = f"{what} is not {with_article(base.word)}: it is a function without a description"
         beside = f"describe it as FAST-HEP does: a mapping with name: {name}, kind: {kind}"
         raise errors.error(errors.BAD_PLUGIN, words, hint=f"{hint}, or {beside}")
     _demand_known(description, what)

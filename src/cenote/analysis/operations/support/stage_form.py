@@ -34,7 +34,7 @@ from cenote.common.values import dataclass
 def as_lowered(value: Any) -> Lowered:  # Any: what names may stand for
     """What a name stands for, if that is a column or a number."""
     if not isinstance(value, Value | bool | int | float):
-        raise NotCompiledError("a name stands for something that is no number")
+        raise NotCompiledError("a name stands for something that is not a number")
     return value
 
 
@@ -113,7 +113,7 @@ class StageForm:
         self.events = self.events.with_columns({name: value})
 
     def per_event(self, value: Lowered) -> Lowered:
-        """A value that is no list."""
+        """A value that is not a list."""
         if isinstance(value, Value) and value.space is not None:
             raise NotCompiledError("there is a list per event where one value is needed")
         return value

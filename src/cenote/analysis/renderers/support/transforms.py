@@ -91,7 +91,7 @@ def _expected_per_event(info: DatasetInfo, transform: Luminosity, kind: ErrorKin
 def _not_a_dataset(kind: ErrorKind, name: str, stage: str) -> CenoteError:
     return errors.error(
         kind,
-        f"'{name}' of stage '{stage}' is no dataset, so that no cross section is known for it",
+        f"'{name}' of stage '{stage}' is not a dataset, so it has no cross section",
         hint="write `kind: luminosity` before `kind: group`; `dataset_axis: true` at the stage keeps datasets apart",
     )
 

@@ -264,7 +264,7 @@ class _Basket:
 
     def values(self, kind: PlainType) -> NDArray[Any]:
         if self.border % kind.item_size:
-            raise DamagedError(f"the {self.border} bytes of a basket are no whole number of values")
+            raise DamagedError(f"the {self.border} bytes of a basket are not a whole number of values")
         return self.data[: self.border].view(kind.stored)
 
     def byte_offsets(self) -> Offsets:
@@ -295,12 +295,12 @@ def _in_items(byte_offsets: Offsets, item_size: int) -> Offsets:
     """Offsets counted in items."""
     if item_size & (item_size - 1) == 0:  # shifting is much faster than dividing
         if np.bitwise_or.reduce(byte_offsets) & (item_size - 1):
-            raise DamagedError("a list in a basket is no whole number of values")
+            raise DamagedError("a list in a basket is not a whole number of values")
         byte_offsets >>= item_size.bit_length() - 1
         return byte_offsets
     offsets, rest = np.divmod(byte_offsets, item_size)
     if rest.any():
-        raise DamagedError("a list in a basket is no whole number of values")
+        raise DamagedError("a list in a basket is not a whole number of values")
     return offsets
 
 

@@ -20,7 +20,7 @@ def _parsed_ports(value: Any) -> range:  # Any: whatever the YAML holds
         return value
     match = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", str(value)) if not isinstance(value, bool) else None
     if match is None:
-        raise _refused(f"{value!r} is no port: {_FORMS}")
+        raise _refused(f"{value!r} is not a port: {_FORMS}")
     first, last = int(match[1]), int(match[2] or match[1])
     if last > _HIGHEST or (match[2] and first == 0):
         raise _refused(f"{value!r}: ports are numbers from 1 to {_HIGHEST}")
@@ -32,7 +32,7 @@ def _parsed_ports(value: Any) -> range:  # Any: whatever the YAML holds
 def _parsed_address(value: Any) -> str:  # Any: whatever the YAML holds
     match = _ADDRESS.fullmatch(value) if isinstance(value, str) else None
     if match is None or int(match["port"] or 1) not in range(1, _HIGHEST + 1):
-        raise _refused(f"{value!r} is no address: write a host, or a host and a port (driver.example:8786)")
+        raise _refused(f"{value!r} is not an address: write a host, or a host and a port (driver.example:8786)")
     return match[0]
 
 

@@ -60,7 +60,7 @@ def run_renewal(command: Sequence[str]) -> None:
     if done.returncode:
         said = harmless_line(done.stderr)
         words = f"the renewal command '{program}' failed with exit code {done.returncode}"
-        raise error(BAD_CREDENTIAL, words, details=(f"it said: {said}",) if said else ())
+        raise error(BAD_CREDENTIAL, words, details=(f"its output: {said}",) if said else ())
 
 
 def in_vain(command: Sequence[str], still: Sequence[str]) -> Problem:

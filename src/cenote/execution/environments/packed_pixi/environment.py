@@ -65,7 +65,7 @@ def read_activation(manifest: Path, *, environment: str, subdir: str) -> Activat
     """Of one environment on one platform. Raises where a script is missing."""
     table = _workspace(manifest)
     if table is None:
-        raise errors.error(errors.BAD_VALUE, f"{manifest} is no manifest of pixi: it has no `[tool.pixi]`")
+        raise errors.error(errors.BAD_VALUE, f"{manifest} is not a pixi manifest: it has no `[tool.pixi]`")
     scripts: list[Path] = []
     variables: dict[str, str] = {}
     for feature in _features(table, environment):

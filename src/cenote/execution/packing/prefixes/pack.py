@@ -93,7 +93,7 @@ _OF_CONDA = """\
 export CONDA_PREFIX="$CENOTE_HERE"
 """
 _SCRIPTS = """\
-# Packages write these for bash: what another shell cannot read would end it. What they print is no output of a worker.
+# Packages write these for bash: what another shell cannot read would end it. What they print is not output of a worker.
 if command -v bash >/dev/null 2>&1; then
     cenote_exports=$(CENOTE_HERE=$CENOTE_HERE bash -c '
         for cenote_one in "$CENOTE_HERE"/etc/conda/activate.d/*.sh; do

@@ -136,7 +136,7 @@ _ROW, _LENGTH = struct.Struct("<16s16sQQfIHB5x"), struct.Struct("<I")
 _INDEX_START = struct.Struct("<8sQQI")
 """What an index begins with: a word, how much of the pack it tells of, how many rows and bytes of names it has."""
 _LARGEST_ROWS = 1 << 28
-"""Bytes: what says more is no record."""
+"""Bytes: what says more is not a record."""
 _MOST_PARTS = 512
 """Pieces that one call writes; some systems take 1024."""
 

@@ -113,7 +113,7 @@ def trust(people: Iterable[Person]) -> list[Person]:
 
 
 class ElsewherePack(Protocol):
-    """A pack that is no file here; as text, its address."""
+    """A pack that is not a file here; as text, its address."""
 
     def read(self, offset: int, length: int) -> bytes:
         """So many bytes. Raises OSError."""

@@ -139,7 +139,7 @@ class FileTransfers:
         transfer.brought |= found.begun
         transfer.started |= found.started
         if found.foreign:
-            transfer.problem = "somebody else has made the folder of its files on the node"
+            transfer.problem = "another user has made the folder of its files on the node"
         transfer.ended |= found.ended
         if transfer.ended:
             transfer.due = float("inf")
@@ -189,7 +189,7 @@ def _sent(launch: Launch, number: str, wanted: WantedFile) -> str:
     """Send an archive. What went wrong, if something did."""
     known = {str(file.source): file.source for file in launch.files if file.on_demand}
     if wanted.source not in known:
-        return f"{wanted.source} is no file of this pool"
+        return f"{wanted.source} is not a file of this pool"
     problem = ""
     for _ in range(_ATTEMPTS):
         try:

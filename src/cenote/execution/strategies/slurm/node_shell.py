@@ -75,9 +75,9 @@ until [ -e "got.$want" ]; do
     [ "$(date +%s)" -lt "$until" ] || { echo "it was not brought within $1 s" >&2; exit 1; }
     sleep 0.2
 done
-read -r said <"got.$want"
-[ "$said" = whole ] && exit 0
-echo "$said" >&2
+read -r answer <"got.$want"
+[ "$answer" = whole ] && exit 0
+echo "$answer" >&2
 exit 1
 """
 _LOOKS = r"""

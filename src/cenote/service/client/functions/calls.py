@@ -159,7 +159,7 @@ class CallPace:
 
 
 def name_of(function: Any) -> str:
-    """As its author calls it. Raises TypeError where it is no function."""
+    """As its author calls it. Raises TypeError where it is not a function."""
     if not callable(function):
         raise TypeError(f"{function!r} cannot be called")
     found = getattr(function, "__qualname__", None) or getattr(getattr(function, "func", None), "__qualname__", None)

@@ -121,7 +121,7 @@ class Axis(Settings):
     def _variable(self) -> None:
         edges = self.bins if isinstance(self.bins, tuple) else ()
         numbers = [edge for edge in edges if isinstance(edge, int | float)]
-        rising = all(a < b for a, b in pairwise(numbers))  # which it is not where one is no number at all
+        rising = all(a < b for a, b in pairwise(numbers))  # which it is not where one is not a number at all
         if len(numbers) < 2 or len(numbers) != len(edges) or not rising:
             raise _bad("a variable axis needs bins: a list of edges, each larger than the one before")
         if not all(map(math.isfinite, numbers)):

@@ -58,7 +58,9 @@ class Normalise(Operation):
         """The same for every event of a dataset, but for its weight."""
         total = events.product(self.sum)
         if not isinstance(total, int | float):
-            raise TypeError(f"the product of stage '{self.sum}' is no number: `sum` names a stage of hep.weights.sum")
+            raise TypeError(
+                f"the product of stage '{self.sum}' is not a number: `sum` names a stage of hep.weights.sum"
+            )
         if total == 0:
             raise ValueError(f"the weights of dataset '{events.dataset.name}' add up to 0: none can be normalised")
         expected = weights_of(self.expected, events)

@@ -184,7 +184,7 @@ def _session(content: bytes, name: str, device: Device, threads: int) -> Any:  #
         said = str(problem).strip().splitlines()
         raise errors.error(
             errors.BAD_VALUE,
-            f"{name} is no ONNX model that onnxruntime {onnxruntime.__version__} can open",
+            f"{name} is not an ONNX model that onnxruntime {onnxruntime.__version__} can open",
             details=said,
         ) from None
     if device == "cuda" and _CUDA not in session.get_providers():

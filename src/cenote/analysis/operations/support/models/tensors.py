@@ -146,7 +146,7 @@ class _Connecting:
     def _names(self, tensor: Tensor, names: tuple[str | None, ...]) -> tuple[str | None, ...]:
         if not tensor.is_tensor:
             hint = "with skl2onnx, convert with options={'zipmap': False}: probabilities then are a tensor"
-            raise self._wrong(f"its output '{tensor.name}' is no tensor, so it cannot become columns", hint)
+            raise self._wrong(f"its output '{tensor.name}' is not a tensor, so it cannot become columns", hint)
         if tensor.dtype is None:
             raise self._wrong(f"its output '{tensor.name}' holds no numbers")
         if not tensor.shape:

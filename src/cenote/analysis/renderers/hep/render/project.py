@@ -154,7 +154,7 @@ def _places(
             near = sorted(edges[np.argsort(np.abs(edges - end))[:2]])
             raise errors.error(
                 kind,
-                f"{end:g} is no edge of a bin of the axis '{name}': a bin cannot be cut in two",
+                f"{end:g} is not an edge of a bin of the axis '{name}': a bin cannot be cut in two",
                 hint="the nearest edges are " + " and ".join(f"{edge:g}" for edge in near),
             )
         places.append(at)
