@@ -1,4 +1,4 @@
-"""Declare what `check`, `plan` and `run` share: the workflow file and how to change it from outside."""
+"""Declare the options that commands share: the workflow file, how to change it from outside, how it is run."""
 
 from __future__ import annotations
 

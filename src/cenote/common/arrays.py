@@ -1,4 +1,4 @@
-"""Give awkward to those who meet the first list: it is imported then.
+"""Import awkward and other large packages when they are first used, without what they bring along.
 
 `from cenote.common.arrays import ak` costs nothing. A workflow of plain numbers never pays for awkward, and planning
 does not.

@@ -1,4 +1,4 @@
-"""Own the signals that ask a process to end: Ctrl-C, SIGTERM, and SIGHUP of a terminal that is closed.
+"""Own the signals that ask a process to end, and how often Python looks for garbage while a command starts.
 
 No other file sets a handler in the driver. What a signal does depends on what the driver is doing:
 

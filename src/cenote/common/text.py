@@ -1,4 +1,4 @@
-"""Word what commands, errors, plans and reports all say: counts, amounts, rates, ages, causes, statuses."""
+"""Word what commands, errors and reports all say: counts, amounts, ages, causes, lists, the nearest name."""
 
 from __future__ import annotations
 

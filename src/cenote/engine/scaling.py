@@ -1,4 +1,4 @@
-"""Decide how many workers a pool should have now, from its work, its limits and its recent past."""
+"""Decide how many workers a pool should have now, and say how the pool is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sort tasks into classes: alike, and at the same choice of pools. A task that falls back changes its class."""
+"""Sort tasks into classes, alike and at the same choice of pools; the options of the engine."""
 
 from __future__ import annotations
 

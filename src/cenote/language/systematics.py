@@ -1,4 +1,4 @@
-"""Define what `systematics` says: variations of the analysis, and what the plan makes of them for stages."""
+"""Define what `systematics` says, and who wrote which setting of a pool."""
 
 from __future__ import annotations
 

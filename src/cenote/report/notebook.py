@@ -1,4 +1,4 @@
-"""Show how a run goes inside a notebook: one bar that is drawn anew, without code of the user's own."""
+"""Show an analysis, a run, and how it goes inside a notebook."""
 
 from __future__ import annotations
 

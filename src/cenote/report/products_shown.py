@@ -1,4 +1,4 @@
-"""Find what the page shows of a run's products: pictures, and products that are tables."""
+"""Find what the page shows: pictures, products that are tables, what modifiers measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lay out when each pool was busy: one lane per pool, with the number of tasks that ran at once."""
+"""Lay out when each pool was busy, and what every slot of every worker ran."""
 
 from __future__ import annotations
 

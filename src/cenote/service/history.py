@@ -1,4 +1,4 @@
-"""Thin what is known of a pool over time: many points become few, which have the same means."""
+"""Keep how a pool was over time: few points with the same means as many, and what its slots ran."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Write LLVM's language: numbered values, loops and branches of one function, as text."""
+"""Write LLVM's language as text: numbered values, loops, branches, and the instructions of each operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ask numpy and awkward what a part of an expression gives: its type by a sample, its values by arrays."""
+"""Ask numpy what a part of an expression gives, by samples, and what keeps a stage from being compiled."""
 
 from __future__ import annotations
 

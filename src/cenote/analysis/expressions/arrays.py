@@ -1,4 +1,4 @@
-"""Tell kinds of columns apart, so that flat ones stay plain numpy and only jagged ones meet awkward."""
+"""Tell kinds of columns apart, align lists, and keep flat columns plain numpy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Define the two ways an expression fails: it cannot be read, or it cannot be computed."""
+"""Cut an expression into tokens, and define the two ways it fails: it cannot be read, or not be computed."""
 
 from __future__ import annotations
 

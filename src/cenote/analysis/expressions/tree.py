@@ -1,4 +1,4 @@
-"""Define the syntax tree of an expression: a few frozen kinds of nodes, and nothing else."""
+"""Define the syntax tree of an expression, and its normal text."""
 
 from __future__ import annotations
 

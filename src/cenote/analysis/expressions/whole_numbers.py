@@ -1,4 +1,4 @@
-"""Keep whole numbers from wrapping: what it gives computes with 64 bits, and signed where that matters.
+"""Keep whole numbers from wrapping, and missing values missing.
 
 Fractions need no care, and beside a fraction whole numbers become fractions: all of them pass through unchanged.
 """

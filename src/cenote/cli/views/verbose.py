@@ -1,4 +1,4 @@
-"""Word what `--verbose` adds: which files were read, and every event of a run as it happens."""
+"""Word what `--verbose` adds, and what a dry run would do."""
 
 from __future__ import annotations
 

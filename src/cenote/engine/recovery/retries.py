@@ -1,4 +1,4 @@
-"""Decide what becomes of a task that did not succeed: once more, or failed."""
+"""Decide what becomes of a task that did not succeed: once more, in pieces, or failed; and what losses cost a stage."""
 
 from __future__ import annotations
 

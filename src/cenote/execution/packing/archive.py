@@ -1,4 +1,4 @@
-"""Describe a packed tree of files: all that a node must know to unpack it."""
+"""Describe archives, how far packing one is, and what is locked or in use meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Write archives: the same members give the same bytes, whoever writes them, when and where."""
+"""Walk a tree and write it as an archive: the same members give the same bytes, whoever writes them, when and where."""
 
 from __future__ import annotations
 

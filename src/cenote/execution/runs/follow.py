@@ -1,4 +1,4 @@
-"""Follow a run through its folder, while it is in progress or long after, without disturbing it."""
+"""Read the records of a run and follow it through its folder, without disturbing it."""
 
 from __future__ import annotations
 

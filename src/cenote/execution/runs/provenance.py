@@ -1,4 +1,4 @@
-"""Write down where results come from: inputs, software, options, the state of the repository."""
+"""Write down where results come from, and keep what the run before published to compare it with."""
 
 from __future__ import annotations
 

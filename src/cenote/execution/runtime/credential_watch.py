@@ -1,4 +1,4 @@
-"""Watch the credentials of a run: send workers those that change, renew them, and say when one ends too soon."""
+"""Watch the credentials of a run: send and renew them, and hold tasks back while one that they need has ended."""
 
 from __future__ import annotations
 

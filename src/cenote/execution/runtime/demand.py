@@ -1,4 +1,4 @@
-"""Decide what of a plan has to be done: backwards from what the run publishes, as far as nobody has done it before."""
+"""Decide what of a plan has to be done, what earlier runs spare, and why the rest runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keep the jobs of one pool: what was asked of its batch system, and what that last said of each.
+"""Keep the jobs of one pool, and call its batch system beside the driver's own work.
 
 Every question to the batch system is a background call: the driver works meanwhile, and takes the answer when it comes.
 """

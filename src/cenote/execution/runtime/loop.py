@@ -1,4 +1,4 @@
-"""The driver's loop: journal events, let the engine decide, carry out its commands."""
+"""The driver's loop: journal events, let the engine decide, carry out its commands, show how the run is."""
 
 from __future__ import annotations
 

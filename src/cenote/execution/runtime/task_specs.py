@@ -1,4 +1,4 @@
-"""Write the specs of tasks: from the plan's table to what a worker needs to know."""
+"""Write the specs of tasks: what a worker needs to know, and where columns are in its files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The events that a task begins with: read from a file, or handed over by earlier tasks."""
+"""Get the events that a task begins with: read, filled, handed over by earlier tasks, or kept by earlier runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check a merged document, all of it at once, and freeze it into a Workflow."""
+"""Check a merged document, with its reports and observers, all at once, and freeze it into a Workflow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check `execution` and make the pools of it."""
+"""Check `execution` and the configuration of plugins, and make the pools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find profiles by name, by path or in a package, and fill pools in from pool profiles."""
+"""Merge layers: profiles by name, by path or in a package, pool profiles, the command line."""
 
 from __future__ import annotations
 

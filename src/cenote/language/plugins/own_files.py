@@ -1,4 +1,4 @@
-"""Load plugins from beside the workflow, a Python file or a package, with the modules and files they depend on."""
+"""Load plugins from beside the workflow, with the modules and files they depend on, and take their code apart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Convert what a file writes to the value that code reads: `4GB` to bytes, `30m` to seconds.
+"""Give what a file writes the value that code reads, and settings their normal form.
 
 Types of this form carry their conversion without importing pydantic, so that values can have them and stay light.
 """

@@ -1,4 +1,4 @@
-"""Find plugins by kind and name: built in, installed, or in a Python file beside the workflow.
+"""Find plugins by kind and name, and ask backends and strategies what they are capable of.
 
 Names are listed without importing anything; a plugin's file is imported when the plugin is first used.
 """

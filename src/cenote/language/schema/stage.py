@@ -1,4 +1,4 @@
-"""Describe a stage and what may hang on it: skims, pictures, schema snapshots."""
+"""Describe stages and pools as the document has them, and what may hang on a stage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read YAML 1.2 and keep where every key and every value was written.
+"""Read YAML 1.2, keep where every key and value was written, and say what is wrong with it.
 
 The parser is PyYAML's (the C one where it was built); what plain text means is decided here, by the core schema of
 YAML 1.2: `04:00:00`, `yes` and `on` are text, `1e5` is a number.

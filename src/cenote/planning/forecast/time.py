@@ -1,4 +1,4 @@
-"""Predict how long a plan takes, from the time that tasks of earlier runs took. It never changes a plan."""
+"""Predict how long a plan takes and how much memory, from tasks of earlier runs. It never changes a plan."""
 
 from __future__ import annotations
 

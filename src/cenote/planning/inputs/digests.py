@@ -1,4 +1,4 @@
-"""Compare files with the checksums that a catalogue has of them: each once, as long as it does not change."""
+"""Know files by their content: compare them with checksums of catalogues, and find the same file again."""
 
 from __future__ import annotations
 

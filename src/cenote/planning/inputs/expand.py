@@ -1,4 +1,4 @@
-"""Turn what a dataset says under `files` into the names of files that exist."""
+"""Turn what a dataset says under `files`, and listings of other programs, into names of files that exist."""
 
 from __future__ import annotations
 

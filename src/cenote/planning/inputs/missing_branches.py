@@ -1,4 +1,4 @@
-"""Decide what becomes of columns that some files lack: an error, left out, or filled."""
+"""Decide which columns of the files stages see, and what becomes of those that some files lack."""
 
 from __future__ import annotations
 

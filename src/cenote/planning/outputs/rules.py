@@ -1,4 +1,4 @@
-"""State what the results of a run are called, and find those that would share a name."""
+"""State what the results of a run are called; refuse shared names, and places outside its folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Draw a plan: as Mermaid or DOT text, or as SVG."""
+"""Draw a plan: as Mermaid or DOT text, as SVG, or inside a notebook."""
 
 from __future__ import annotations
 

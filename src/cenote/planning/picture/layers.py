@@ -1,4 +1,4 @@
-"""Arrange boxes in columns from left to right, so that arrows go forward and rarely cross."""
+"""Arrange boxes in columns from left to right, and write shapes as SVG."""
 
 from __future__ import annotations
 

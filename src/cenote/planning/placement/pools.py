@@ -1,4 +1,4 @@
-"""Define placed pools and verdicts: what placement says of every stage."""
+"""Define placed pools, verdicts, and the arithmetic of amounts."""
 
 from __future__ import annotations
 

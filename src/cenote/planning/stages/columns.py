@@ -1,4 +1,4 @@
-"""Decide which columns are alive where: so that nothing else is read, kept, or sent to another pool."""
+"""Decide which columns are alive where, and which software operations need."""
 
 from __future__ import annotations
 

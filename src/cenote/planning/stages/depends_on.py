@@ -1,4 +1,4 @@
-"""Find what stages depend on besides data: files, whose content counts for the results, and products of others."""
+"""Find what stages depend on: files, products of others, the columns that are there for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check the pictures of a workflow against what its stages will make, before there is anything to draw."""
+"""Check the pictures of a workflow against what its stages will make, and describe their columns to observers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Choose a part of a workflow: up to a stage, for a stage alone, or from a stage on."""
+"""Choose a part of a workflow, and state of each stage whether it is compiled and which modifiers are around it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compare two histograms bin by bin, as far as their bins are the same."""
+"""Compare two histograms bin by bin, as far as their bins are the same, and draw both."""
 
 from __future__ import annotations
 

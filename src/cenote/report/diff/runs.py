@@ -1,4 +1,4 @@
-"""Compare two runs by their folders."""
+"""Compare two runs by their folders: what went into them, and product by product."""
 
 from __future__ import annotations
 

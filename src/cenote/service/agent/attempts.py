@@ -1,4 +1,4 @@
-"""Hold what an agent knows of one attempt, from Start until its end is acknowledged."""
+"""Know one attempt from Start until its end is acknowledged: its variables, its time, its end in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wait for child processes and end them, with everything that they started.
+"""Start and end child processes: Python instances forked from warm processes, and everything that they start.
 
 The agent is the reaper of all that is below it: what an instance leaves behind becomes a child of the agent, and is
 found here however it detached itself.

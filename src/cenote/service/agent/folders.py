@@ -1,4 +1,4 @@
-"""Lay out the agent's folder: a working folder for each instance, what instances print, files that were sent."""
+"""Lay out the agent's folder, and keep the process that cleans it up after an agent that was killed."""
 
 from __future__ import annotations
 

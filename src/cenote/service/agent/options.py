@@ -1,4 +1,4 @@
-"""Read what an agent is told on its command line."""
+"""Read the command line of an agent, connect it to its service, and report attempts there."""
 
 from __future__ import annotations
 

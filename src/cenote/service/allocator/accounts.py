@@ -1,4 +1,4 @@
-"""Add up what workers and slots cost, in whole numbers: the order of events and compaction change nothing.
+"""Add up what is used, share it among groups and users, and keep who waits in order.
 
 An account counts from the beginning of its span (a day, a week, a month, or for ever). A worker counts from the time
 that it is on a machine until it is gone; a slot from the time that an instance gets it until the instance ends, or is

@@ -1,4 +1,4 @@
-"""Foresee the order in which the instances that wait for a pool would start, if slots came free one by one."""
+"""Foresee the order in which waiting instances would start, within the budgets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Say why a task waits, and what is ahead of it."""
+"""Say why a task waits and what is ahead of it; show pools and tasks."""
 
 from __future__ import annotations
 

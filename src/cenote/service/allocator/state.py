@@ -1,4 +1,4 @@
-"""Hold everything that the allocator knows, and change it by single steps that keep it whole."""
+"""Hold everything that the allocator knows, its deadlines among it, and change it by steps that keep it whole."""
 
 from __future__ import annotations
 

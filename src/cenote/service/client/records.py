@@ -1,4 +1,4 @@
-"""Define what a service says of its pools, tasks and queue: the bodies of its answers."""
+"""Define what a service says: of pools, tasks and the queue, of who may use it, of what happens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What programs do with a task, as flows: the same for those that wait and those that await."""
+"""Define a task of a service as programs see it, as flows: the same for those that wait and those that await."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answer what is asked about tokens, sessions of browsers and uploads."""
+"""Answer what is asked about tokens, sessions, uploads, runs and histories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answer what is asked of the service itself, its pools and its tasks."""
+"""Answer what is asked of the service, its pools and its tasks: the table of its endpoints."""
 
 from __future__ import annotations
 

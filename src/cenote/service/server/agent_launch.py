@@ -1,4 +1,4 @@
-"""Say how the agents of a pool are started: what they are told, and which software they run."""
+"""Say how the agents of a pool are started, and open the session that starts them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tell the time to a service: the time of day, which never goes back, whatever happens to the clock of the machine."""
+"""Keep the time of a service: a clock that never goes back, and turns in its loop."""
 
 from __future__ import annotations
 

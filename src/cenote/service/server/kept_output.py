@@ -1,4 +1,4 @@
-"""Keep what instances print and leave: a folder for each task."""
+"""Keep what instances print and leave, and files that users send."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keep the events of the service in SQLite, so that it can be killed at any time and go on where it was.
+"""Write events to SQLite before anything is done about them, so that a killed service goes on where it was.
 
 `append` returns when the events are safe, also from a machine that loses its power; what was decided is appended before
 it is done. Records of ended tasks move to an archive, and the rest can be compacted.

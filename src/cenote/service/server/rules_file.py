@@ -1,4 +1,4 @@
-"""Read the rules of a service from its file, and say what is wrong with them, with lines."""
+"""Read the rules of a service from its file, and keep what users ask for within them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""List the functions that take most time, with cProfile."""
+"""List the functions that take most time, with cProfile, and the lines that allocate most, with tracemalloc."""
 
 from __future__ import annotations
 

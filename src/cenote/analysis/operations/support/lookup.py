@@ -1,4 +1,4 @@
-"""What operations share that look something up in a file beside the workflow."""
+"""Look values up in tables: files beside the workflow, bins of equal width, matrices."""
 
 from __future__ import annotations
 

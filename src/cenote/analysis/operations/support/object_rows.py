@@ -1,4 +1,4 @@
-"""Hold objects, pairs or candidates as rows: one long array per field, and how many rows each event has.
+"""Hold objects, pairs or candidates as rows, and find the columns of a collection.
 
 Expressions see the fields by their short names. Work on rows needs numpy alone, several times faster than lists.
 """

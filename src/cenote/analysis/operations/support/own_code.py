@@ -1,4 +1,4 @@
-"""Look at people's own functions and classes: their parameters, how to call them, a hash of their source."""
+"""Look at own functions: parameters, what they declare, their code; keep from them what they do not name."""
 
 from __future__ import annotations
 

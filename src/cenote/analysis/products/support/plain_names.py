@@ -1,4 +1,4 @@
-"""Make names of letters, digits and `_` that stay different: what ROOT and programs for statistics take."""
+"""Write names and texts so that ROOT, programs for statistics and LaTeX take them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Write a ROOT file of finished objects: header, objects, streamers, list of keys, list of free space, in a row."""
+"""Write a ROOT file of finished objects, and a histogram of one axis as ROOT's TH1D."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compare two samples bin by bin, with uncertainties that hold for few events, for many and for weighted ones."""
+"""Compare two samples bin by bin: intervals of counts and shares, envelopes of variations."""
 
 from __future__ import annotations
 

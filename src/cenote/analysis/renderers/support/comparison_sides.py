@@ -1,4 +1,4 @@
-"""Decide which samples are compared with which."""
+"""Decide which samples are compared with which, and write what a picture compares as a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Make samples of a histogram: the datasets (or groups of them) that a picture shows side by side."""
+"""Make samples of histograms: datasets or groups side by side, the part each plays, several products as one."""
 
 from __future__ import annotations
 

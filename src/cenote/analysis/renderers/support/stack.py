@@ -1,4 +1,4 @@
-"""Put a comparison on the axes: the stack and its uncertainty, data points, and their ratio."""
+"""Put a comparison on the axes: stack, lines, data points, their uncertainties and ratio."""
 
 from __future__ import annotations
 

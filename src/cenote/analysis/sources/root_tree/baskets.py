@@ -1,4 +1,4 @@
-"""Decode the baskets of plain branches: numbers, arrays of a fixed size, and lists of either.
+"""Decompress and decode the baskets of plain branches: numbers, arrays of a fixed size, and lists of either.
 
 It does what uproot does, for the branches that most of the time is spent on: values are swapped straight into the
 array that is returned, and branches of one collection share their offsets. Whatever is not plain is left to uproot.

@@ -1,4 +1,4 @@
-"""Fetch bytes of files, on this machine or by the network: neighbours together."""
+"""Fetch bytes of files, neighbours together, and those of the next task ahead."""
 
 from __future__ import annotations
 

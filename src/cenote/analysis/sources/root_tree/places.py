@@ -1,4 +1,4 @@
-"""Note where the baskets of a file are: all for the cache, and those of a few columns and entries for a task."""
+"""Note where the baskets of a file are, and at which entries reading may start."""
 
 from __future__ import annotations
 

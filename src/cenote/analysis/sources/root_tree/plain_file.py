@@ -1,4 +1,4 @@
-"""Describe and read files without uproot: trees of plain branches, and places that were noted."""
+"""Read with our own reader what it knows, from places that were noted, and with uproot the rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read bytes of files, here or elsewhere, also of compressed ones: constant memory, however large they are."""
+"""Read bytes of files, also of compressed ones, in constant memory, and say what is in a file by all of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read text files in blocks of whole rows."""
+"""Read text files in blocks of whole rows: looked through once, then only where wanted rows are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Follow a run for people: a live table on a terminal, a line now and then elsewhere."""
+"""Follow a run for people: a live table on a terminal, a line elsewhere, packing, one line in notebooks."""
 
 from __future__ import annotations
 

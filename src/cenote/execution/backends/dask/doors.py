@@ -1,4 +1,4 @@
-"""Close the doors of Dask: scheduler and workers have one port each, for processes of the same run only.
+"""Configure Dask, and close its doors: one port each, for processes of the same run only.
 
 Dask reads pickles from whatever connects. With both sides' certificates checked in the handshake, nothing is read from
 a stranger. Dask's pages, which it serves over plain HTTP even without a dashboard, are not served at all. Nor does it

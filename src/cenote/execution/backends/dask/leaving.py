@@ -1,5 +1,4 @@
-"""Let a worker leave before its walltime is over, or when it is asked to: nothing new is begun, what runs ends, data is
-handed over.
+"""Know which workers on Dask leave and which do not answer: walltimes, requests to drain, heartbeats.
 
 Dask's own `lifetime` closes a worker in the middle of its tasks; this one looks first whether they will be through.
 """

@@ -1,4 +1,4 @@
-"""Keep the tasks that were sent to Dask: in which bundle, on which worker, and what they left for others."""
+"""Keep the tasks and bundles that were sent to Dask: on which worker they are, and what they left for others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run tasks in worker processes of this machine, and replace those that die."""
+"""Run tasks in worker processes of this machine: start them, by forking where possible, and replace those that die."""
 
 from __future__ import annotations
 

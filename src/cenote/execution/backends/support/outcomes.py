@@ -1,4 +1,4 @@
-"""Turn a worker's outcome into the event that the engine hears."""
+"""Turn outcomes into events, decide which tasks travel together, and look how a process is."""
 
 from __future__ import annotations
 

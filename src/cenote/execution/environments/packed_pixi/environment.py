@@ -1,4 +1,4 @@
-"""Pack an environment of pixi: from the lock, without pixi, or from the folder that pixi installed."""
+"""Pack an environment of pixi: its manifest, its lock, or the folder that pixi installed."""
 
 from __future__ import annotations
 

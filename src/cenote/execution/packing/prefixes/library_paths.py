@@ -1,4 +1,4 @@
-"""Let programs and libraries find their libraries from where they are themselves, instead of by absolute paths."""
+"""Describe a prefix, and make its files independent of where it lies: library paths, placeholder."""
 
 from __future__ import annotations
 

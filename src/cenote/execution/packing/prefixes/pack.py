@@ -1,4 +1,4 @@
-"""Pack a prefix: its files with the placeholder for its path, bytecode, and what a node needs to put it in place."""
+"""Pack a prefix: placeholder for its path, bytecode, activation, and what a node needs to put it in place."""
 
 from __future__ import annotations
 

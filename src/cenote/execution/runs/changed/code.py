@@ -1,4 +1,4 @@
-"""Say in words how the code of a stage differs: functions of its files, packages, files that it reads, modifiers."""
+"""Say in words how the code of a stage differs, and make lines of all causes why stages run again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Count the tasks of a segment, and what a stage did. Only RunView changes these."""
+"""Count the tasks of a segment and what a stage did; collect what tasks took for later plans."""
 
 from __future__ import annotations
 

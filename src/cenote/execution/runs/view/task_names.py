@@ -1,4 +1,4 @@
-"""State what a task of a journal is: its stages, and the partition that it takes, as `plan.json` has them."""
+"""State what a task of a journal is, and what variations add to a run."""
 
 from __future__ import annotations
 

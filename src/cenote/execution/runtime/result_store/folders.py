@@ -1,4 +1,4 @@
-"""Lay out the folder of one user's results, and read what is there."""
+"""Lay out the folder of one user's results, read what is there, and tell which processes use it."""
 
 from __future__ import annotations
 

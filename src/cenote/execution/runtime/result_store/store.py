@@ -1,4 +1,4 @@
-"""Find, add and read results: the store as one process sees it."""
+"""Find, add and read results: the store as one process sees it, and where it is."""
 
 from __future__ import annotations
 

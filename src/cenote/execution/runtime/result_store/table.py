@@ -1,4 +1,4 @@
-"""Look results up by their ids, in all packs at once."""
+"""Look results up by their ids in all packs at once, and know whose packs may be used."""
 
 from __future__ import annotations
 

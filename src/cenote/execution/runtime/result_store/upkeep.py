@@ -1,4 +1,4 @@
-"""Keep a store up: index what was left without, note what was of use, make room, and remove what nobody needs."""
+"""Keep a store up: index, note what was of use, decide what leaves, make room, remove what nobody needs."""
 
 from __future__ import annotations
 

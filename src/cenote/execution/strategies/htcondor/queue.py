@@ -1,4 +1,4 @@
-"""Read what HTCondor says of jobs: `condor_q` for those in its queue, `condor_history` for those gone."""
+"""Read what HTCondor says of jobs: its queue, its history, its analysis of a job that waits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Say in words how the process of a worker ended: the one home of what exit codes and signals mean."""
+"""Say in words how the process of a worker ended, and number workers in series."""
 
 from __future__ import annotations
 

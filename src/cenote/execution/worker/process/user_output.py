@@ -1,4 +1,4 @@
-"""Take care of what the user's code prints: it goes to the logs, within bounds, and never into our own output."""
+"""Take care of what the user's code prints, within bounds, and read what a worker wrote last."""
 
 from __future__ import annotations
 

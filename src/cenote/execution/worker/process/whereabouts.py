@@ -1,4 +1,4 @@
-"""Note in which stage a worker process is, where its driver finds it after the process died of whatever cause."""
+"""Let others see what a worker process is: its stage, the marks of its run, its words in the list of processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pack values as bytes, without a copy; of a task's products each by itself, so that each is read without the others.
+"""Pack values and events as bytes, without a copy; state where inputs come from and results go.
 
 A bundle is a word, an index (name, codec, length), and the bodies of the products. A body is a head and its large
 arrays, each at a multiple of 64 bytes: of the body, which may be moved as it is, and of the bundle.

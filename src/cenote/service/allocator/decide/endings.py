@@ -1,4 +1,4 @@
-"""Decide which instances are tried again, and how tasks end."""
+"""Assign slots, decide which instances are tried again, and how tasks end."""
 
 from __future__ import annotations
 

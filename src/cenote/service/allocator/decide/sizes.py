@@ -1,4 +1,4 @@
-"""Start and stop workers as pools need them, by the same rules as in a run."""
+"""Start and stop workers as pools need them, within their bounds, by the same rules as in a run."""
 
 from __future__ import annotations
 

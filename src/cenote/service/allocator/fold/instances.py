@@ -1,4 +1,4 @@
-"""Fold in what workers say of the attempts that they run."""
+"""Fold in what workers say: attempts, ends, workers that come and go, snapshots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lay out the files in which functions and calls travel to instances, and outcomes back. Light: every agent reads them.
+"""Lay out the files of functions, calls and outcomes, and how a call can fail. Light: every agent reads it.
 
 A function and its calls are pickles, read by the instances that run them; outcomes are pickles, read only by the
 program that made the calls.

@@ -1,4 +1,4 @@
-"""Hold calls of functions on their way to a pool and back."""
+"""Take calls of functions to a pool and back: pickled, in files, so many at once, made again where lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fill one histogram several times: once per weight of its own, once per variation of the workflow."""
+"""Fill one histogram several times, per weight and per variation, and sum up what filled it."""
 
 from __future__ import annotations
 
