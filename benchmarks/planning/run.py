@@ -24,9 +24,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="cenote-planning-") as name:
         folder = Path(name)
         os.environ["CENOTE_CACHE"] = str(folder / "cache")
-        _make_files(folder / "data", asked.files)
+        make_files(folder / "data", asked.files)
         flow = folder / "flow.yaml"
-        flow.write_text(_workflow(asked.stages, asked.datasets, asked.files), encoding="utf-8")
+        flow.write_text(workflow(asked.stages, asked.datasets, asked.files), encoding="utf-8")
         _measure(flow, asked.files, asked.stages)
 
 
@@ -48,7 +48,7 @@ def _seconds(act: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
-def _make_files(folder: Path, files: int) -> None:
+def make_files(folder: Path, files: int) -> None:
     """One small file under many names."""
     from cenote.testing.muons import write_muons
 
@@ -58,7 +58,7 @@ def _make_files(folder: Path, files: int) -> None:
         (folder / f"part-{number:05}.root").hardlink_to(one)
 
 
-def _workflow(stages: int, datasets: int, files: int) -> str:
+def workflow(stages: int, datasets: int, files: int) -> str:
     """Definitions, a change of pool in the middle, then histograms; the files are dealt out to the datasets."""
     half = stages // 2
     lines = ["data:", "  datasets:"]
