@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from allocation.agents import require
+from cenote.language.schema.service import OTHERS, Budget, ShareRules
 from cenote.service.allocator.messages import CalendarTurned
-from cenote.service.client.rules import Budget, ShareRules
 
 ROUNDING = 1e-6
 LATE = 60.0
@@ -83,5 +83,5 @@ class Ledger:
 def _budget(rules: ShareRules, account: tuple[str, str]) -> Budget | None:
     kind, name = account
     if kind == "user":
-        return rules.budgets.get(name, rules.budgets.get(""))
+        return rules.budgets.get(name, rules.budgets.get(OTHERS))
     return rules.pools[name].budget if name in rules.pools else None

@@ -6,6 +6,7 @@ from random import Random
 
 from allocation.world import World
 from cenote.language.execution import Elastic
+from cenote.language.schema.service import OTHERS, Budget, PoolRules, ShareRules, Shares
 from cenote.service.allocator.messages import (
     CalendarTurned,
     PoolAdded,
@@ -24,7 +25,6 @@ from cenote.service.allocator.messages import (
 )
 from cenote.service.allocator.snapshot import Span
 from cenote.service.client.definitions import PoolDefinition, TaskDefinition
-from cenote.service.client.rules import Budget, PoolRules, ShareRules
 
 POOLS = ("cpu", "gpu", "spot")
 USERS = ("ada", "bob", "cyd")
@@ -134,16 +134,18 @@ def _rules(world: World) -> ShareRules:
     kinds = {
         name: PoolRules(
             scheduling=random.choice(("priority", "priority", "fair_share")),
-            preemption=random.random() < 0.7,
-            most_slots={user: random.randint(1, 3) for user in ("", *USERS) if random.random() < 0.2},
+            preemption=None if random.random() < 0.7 else False,
+            most_slots={user: random.randint(1, 3) for user in (OTHERS, *USERS) if random.random() < 0.2},
             budget=world.budgets.pools[name].budget,
         )
         for name in POOLS
     }
     return ShareRules(
-        weights={user: random.choice((0.5, 1.0, 2.0)) for user in USERS if random.random() < 0.5},
-        group_weights={"big": 3.0} if random.random() < 0.3 else {},
-        most_slots={user: random.randint(1, 5) for user in ("", *USERS) if random.random() < 0.2},
+        shares=Shares(
+            users={user: random.choice((0.5, 1.0, 2.0)) for user in USERS if random.random() < 0.5},
+            groups={"big": 3.0} if random.random() < 0.3 else {},
+        ),
+        most_slots={user: random.randint(1, 5) for user in (OTHERS, *USERS) if random.random() < 0.2},
         budgets=world.budgets.budgets,
         pools=kinds,
     )
@@ -151,7 +153,7 @@ def _rules(world: World) -> ShareRules:
 
 def _budgets(random: Random) -> ShareRules:
     """Of this world: they stay the same, so that none is passed because it was made smaller."""
-    users = {user: _budget(random, (4, 10)) for user in ("", *USERS) if random.random() < 0.25}
+    users = {user: _budget(random, (4, 10)) for user in (OTHERS, *USERS) if random.random() < 0.25}
     pools = {name: PoolRules(budget=_budget(random, (15, 40)) if random.random() < 0.4 else None) for name in POOLS}
     return ShareRules(budgets=users, pools=pools)
 

@@ -7,13 +7,13 @@ from collections import Counter
 import msgspec
 
 from allocation.agents import require
+from cenote.language.schema.service import OTHERS, PoolRules
 from cenote.service.allocator.accounts import owner_of
 from cenote.service.allocator.allocator import Allocator
 from cenote.service.allocator.decide.endings import waits_to_spread
 from cenote.service.allocator.messages import KeptEvent, ServiceEvent
 from cenote.service.allocator.queued_task import ASSIGNED, CODES, RUNNING
 from cenote.service.allocator.state import ServiceState
-from cenote.service.client.rules import PoolRules
 
 
 def check_counts(allocator: Allocator) -> None:
@@ -107,10 +107,10 @@ def _all_at_their_limit(state: ServiceState, pool: str) -> bool:
     budgets = state.rules.budgets
     users = {state.tasks[name].definition.user for name in state.pools[pool].waiting.tasks}
     return all(
-        state.by_user[user] >= limits.get(user, limits.get("", 1 << 30))
-        or used[user] >= here.get(user, here.get("", 1 << 30))
+        state.by_user[user] >= limits.get(user, limits.get(OTHERS, 1 << 30))
+        or used[user] >= here.get(user, here.get(OTHERS, 1 << 30))
         or user in budgets
-        or "" in budgets
+        or OTHERS in budgets
         for user in users
     )
 

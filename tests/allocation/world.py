@@ -17,6 +17,7 @@ from cenote.engine.messages import (
     WorkerRequested,
     WorkerSilent,
 )
+from cenote.language.schema.service import OTHERS, PoolRules, ShareRules
 from cenote.service.allocator.allocator import Allocator, entries
 from cenote.service.allocator.messages import (
     ArchiveTask,
@@ -40,7 +41,6 @@ from cenote.service.allocator.messages import (
     TaskTimedOut,
 )
 from cenote.service.client.definitions import TaskDefinition, TaskState
-from cenote.service.client.rules import PoolRules, ShareRules
 
 _LATEST, _STEP = 20.0, 15.0
 """Seconds until a service hears what happened, and between two looks at its clock."""
@@ -145,7 +145,7 @@ class World:
     def _check_preemption(self, event: InstancePreempted) -> None:
         """Nobody gives way to a task in a pool whose rules say so."""
         pool = self.allocator.rules.pools.get(event.worker.partition("-")[0], PoolRules())
-        allowed = pool.preemption and pool.scheduling == "priority"
+        allowed = pool.preemption is not False and pool.scheduling == "priority"
         require(not event.ahead or allowed, f"{event.task} gives way to {event.ahead}, against the rules")
 
     def _cost(self, pool: str, *, slot: bool = False) -> float:
@@ -186,7 +186,7 @@ class World:
                 users[user] = users.get(user, 0) + many
         for task in given:
             user = self.allocator.task(task).definition.user  # type: ignore[union-attr]  # it was just given a slot
-            most = rules.most_slots.get(user, rules.most_slots.get(""))
+            most = rules.most_slots.get(user, rules.most_slots.get(OTHERS))
             require(most is None or users.get(user, 0) <= most, f"{user} has {users} slots, and may have {most}")
         for pool, task in {
             (c.event.pool, c.event.task)
@@ -196,7 +196,9 @@ class World:
             user = self.allocator.task(task).definition.user  # type: ignore[union-attr]  # it was just given a slot
             own = rules.pools.get(pool, PoolRules()).most_slots
             here = next(view.users.get(user, 0) for view in self.allocator.pools() if view.definition.name == pool)
-            require(here <= own.get(user, own.get("", here)), f"{user} has {here} slots of {pool}, and may have {own}")
+            require(
+                here <= own.get(user, own.get(OTHERS, here)), f"{user} has {here} slots of {pool}, and may have {own}"
+            )
 
     # The nodes
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from cenote.engine.messages import LossCause, StartWorkers, Tick, WorkerJoined, WorkerLost, WorkerRequested
 from cenote.language.execution import Amounts, Elastic
+from cenote.language.schema.service import ShareRules, Shares
 from cenote.service.allocator.allocator import Allocator, entries
 from cenote.service.allocator.messages import (
     AttemptId,
@@ -23,7 +24,6 @@ from cenote.service.allocator.messages import (
     TaskAdded,
 )
 from cenote.service.client.definitions import PoolDefinition, TaskDefinition
-from cenote.service.client.rules import ShareRules
 
 
 class ServiceStory:
@@ -160,7 +160,7 @@ def a_task(name: str = "one", instances: int = 1, **more: Any) -> TaskDefinition
 
 def weights(**users: float) -> ShareRules:
     """Rules with these weights."""
-    return ShareRules(weights=users)
+    return ShareRules(shares=Shares(users=users))
 
 
 def most_slots(**users: int) -> ShareRules:

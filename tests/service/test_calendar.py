@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from cenote.service.client.rules import Budget, PoolRules, ScalingPeriod, ShareRules
+from cenote.language.schema.service import Budget, PoolRules, ScalingPeriod, ShareRules
 from cenote.service.server.calendar import next_turn, now_is, zone_of
 
 ZURICH = ZoneInfo("Europe/Zurich")

@@ -13,12 +13,12 @@ import msgspec
 import pytest
 
 from cenote.engine.scaling import PoolState
+from cenote.language.schema.service import OTHERS, Budget, PoolRules, ScalingPeriod, ShareRules, Shares
 from cenote.service.allocator.allocator import Allocator
 from cenote.service.allocator.messages import TaskKept
 from cenote.service.allocator.queue import QueueEntry
 from cenote.service.allocator.reasons import InstanceView, TaskView
 from cenote.service.client.definitions import PoolDefinition, TaskState
-from cenote.service.client.rules import Budget, PoolRules, ScalingPeriod, ShareRules
 from cenote.service.server.log import ServiceLog
 
 LOGS = Path(__file__).parent / "logs"
@@ -54,16 +54,15 @@ def test_it_leads_to_the_same_state(earlier: tuple[Path, dict[str, Any]]) -> Non
 def test_its_rules_hold(earlier: tuple[Path, dict[str, Any]]) -> None:
     with ServiceLog(earlier[0]) as log:
         assert Allocator.replay(log.read()).rules == ShareRules(
-            weights={"ada": 2.0},
-            group_weights={"atlas": 3.0},
-            most_slots={"ada": 4, "": 1},
-            budgets={"": Budget(amount=5.0, per="month"), "ada": Budget(amount=50.0, per="week")},
-            most_pools={"": 2, "bob": 1},
-            most_workers={"": 8},
-            highest_priority={"": 5},
+            shares=Shares(users={"ada": 2.0}, groups={"atlas": 3.0}),
+            most_slots={"ada": 4, OTHERS: 1},
+            budgets={OTHERS: Budget(amount=5.0, per="month"), "ada": Budget(amount=50.0, per="week")},
+            most_pools={OTHERS: 2, "bob": 1},
+            most_workers={OTHERS: 8},
+            highest_priority={OTHERS: 5},
             strategies=("local", "slurm"),
             pools={
-                "cpu": PoolRules(scheduling="fair_share", most_slots={"": 3}),
+                "cpu": PoolRules(scheduling="fair_share", most_slots={OTHERS: 3}),
                 "big": PoolRules(
                     preemption=False,
                     budget=Budget(amount=100.0),

@@ -2,12 +2,13 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from cenote.common.errors import CenoteError
 from cenote.language.execution import Amounts
+from cenote.language.schema.service import OTHERS, Budget, PoolRules, ScalingPeriod, ShareRules
 from cenote.service.client.definitions import PoolDefinition
-from cenote.service.client.rules import Budget, PoolRules, ScalingPeriod
 from cenote.service.server.profiles import Profiles
 
 FILE = """
@@ -55,19 +56,24 @@ def problems(tmp_path: Path, text: str) -> str:
 
 def test_all_rules_are_read(tmp_path: Path) -> None:
     rules = profiles(tmp_path).rules
-    assert (rules.weights, rules.group_weights) == ({"ada": 2, "bob": 1}, {"atlas": 3})
-    assert (rules.most_slots, rules.timezone) == ({"ada": 8, "": 4}, "Europe/Zurich")
-    assert rules.budgets == {"": Budget(amount=50, per="month")}
+    assert (rules.shares.users, rules.shares.groups) == ({"ada": 2, "bob": 1}, {"atlas": 3})
+    assert (rules.most_slots, rules.timezone) == ({"ada": 8, OTHERS: 4}, "Europe/Zurich")
+    assert rules.budgets == {OTHERS: Budget(amount=50, per="month")}
     assert rules.pools["big"] == PoolRules(preemption=False)
     assert rules.pools["gpu"] == PoolRules(
         scheduling="fair_share",
-        most_slots={"": 2},
+        most_slots={OTHERS: 2},
         budget=Budget(amount=100, per="week"),
         periods=(
             ScalingPeriod(days=(0, 1, 2, 3, 4), begins=480, ends=1080, min=2, max=10),
             ScalingPeriod(days=(5, 6), begins=0, ends=1440, min=0, max=20),
         ),
     )
+
+
+def test_rules_are_the_same_after_they_were_in_the_log(tmp_path: Path) -> None:
+    rules = profiles(tmp_path).rules
+    assert msgspec.json.decode(msgspec.json.encode(rules), type=ShareRules) == rules
 
 
 def test_pools_have_their_terms(tmp_path: Path) -> None:

@@ -4,9 +4,9 @@ import pytest
 
 from builders.service import ServiceStory, a_service_pool, a_task, an_elastic_size, decided, started, stopped
 from cenote.engine.messages import EndWorkers, StartWorkers
+from cenote.language.schema.service import Budget, BudgetSpan, PoolRules, ShareRules
 from cenote.service.allocator.messages import CalendarTurned, RulesChanged, ServiceCommand, WorkersSentAway
 from cenote.service.allocator.snapshot import Span
-from cenote.service.client.rules import Budget, BudgetSpan, PoolRules, ShareRules
 
 AN_HOUR = 3600.0
 

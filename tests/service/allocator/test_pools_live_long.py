@@ -5,6 +5,7 @@ import pytest
 from builders.service import ServiceStory, a_service_pool, a_task, an_elastic_size, decided, memory, started, stopped
 from cenote.engine.messages import EndWorkers, StartWorkers, StopWorkers, WorkerLost, WorkerRequested, WorkerSilent
 from cenote.engine.scaling import PoolState
+from cenote.language.schema.service import ShareRules
 from cenote.service.allocator.messages import (
     PoolAdded,
     PoolClosed,
@@ -15,7 +16,6 @@ from cenote.service.allocator.messages import (
     TaskFellBack,
 )
 from cenote.service.client.definitions import PoolDefinition, TaskDefinition, TaskState
-from cenote.service.client.rules import ShareRules
 
 
 def a_story(pool: PoolDefinition | None = None) -> ServiceStory:

@@ -10,6 +10,7 @@ from builders.service import (
     stopped,
 )
 from cenote.engine.messages import StartWorkers
+from cenote.language.schema.service import OTHERS, PoolRules, ShareRules
 from cenote.service.allocator.messages import (
     CalendarTurned,
     RulesChanged,
@@ -20,7 +21,6 @@ from cenote.service.allocator.messages import (
     TaskResumed,
 )
 from cenote.service.allocator.snapshot import Span
-from cenote.service.client.rules import PoolRules, ShareRules
 
 
 def a_story(rules: PoolRules | None = None, *, workers: int = 2, **more: object) -> ServiceStory:
@@ -64,7 +64,7 @@ def test_nobody_is_stopped_in_a_pool_without_preemption() -> None:
 
 
 def test_a_user_has_at_most_so_many_slots_of_one_pool_and_says_so() -> None:
-    story = a_story(PoolRules(most_slots={"ada": 1, "": 2}), workers=4)
+    story = a_story(PoolRules(most_slots={"ada": 1, OTHERS: 2}), workers=4)
     story.add_pool(a_service_pool("gpu", workers=4))
     story.add_task(a_task("one", 9))
     story.add_task(a_task("two", 9, user="bob"))

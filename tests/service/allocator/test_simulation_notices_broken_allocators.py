@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from allocation.play import ScheduleError, play
+from cenote.language.schema.service import PoolRules
 from cenote.service.allocator.accounts import Account
 from cenote.service.allocator.decide import endings
 from cenote.service.allocator.decide import endings as assign
@@ -12,7 +13,6 @@ from cenote.service.allocator.decide import sizes as bounds
 from cenote.service.allocator.fold import event as decisions
 from cenote.service.allocator.pool import FreeSeats
 from cenote.service.allocator.state import ServiceState
-from cenote.service.client.rules import PoolRules
 
 Fault = Callable[[pytest.MonkeyPatch], None]
 

@@ -4,6 +4,7 @@ from collections import Counter
 
 from builders.service import ServiceStory, a_service_pool, a_task, most_slots, started, stopped, weights
 from cenote.engine.messages import Tick
+from cenote.language.schema.service import OTHERS, ShareRules
 from cenote.service.allocator.messages import (
     PoolAdded,
     RulesChanged,
@@ -13,7 +14,6 @@ from cenote.service.allocator.messages import (
     TaskPutAhead,
     TaskResumed,
 )
-from cenote.service.client.rules import ShareRules
 
 
 def a_story(*, workers: int = 2, slots: int = 1, rules: ShareRules | None = None) -> ServiceStory:
@@ -144,7 +144,7 @@ def test_a_user_never_has_more_slots_than_allowed_in_all_pools_together() -> Non
 
 
 def test_a_limit_without_a_name_is_for_all_others() -> None:
-    story = a_story(workers=4, rules=ShareRules(most_slots={"": 1, "bob": 2}))
+    story = a_story(workers=4, rules=ShareRules(most_slots={OTHERS: 1, "bob": 2}))
     story.add_task(a_task("one", 9, user="ada"))
     story.add_task(a_task("two", 9, user="bob"))
 

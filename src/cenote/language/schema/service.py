@@ -43,20 +43,25 @@ Clock = Annotated[int, Converted(_minutes, "clock", lambda _: {"type": "string"}
 Days = Annotated[tuple[int, ...], Converted(_days, "days", lambda _: {"type": ["string", "array"]})]
 
 
+BudgetSpan = Literal["day", "week", "month", "total"]
+OTHERS = "others"
+"""In place of a user: everyone who is not named."""
+
+
 @dataclass(frozen=True)
-class BudgetModel:
+class Budget:
     """What may be spent, in the unit of `cost`."""
 
     __pydantic_config__ = WRITTEN
 
     amount: Factor
     """How much."""
-    per: Literal["day", "week", "month", "total"] = "total"
+    per: BudgetSpan = "total"
     """In which time; days and weeks begin at midnight, weeks on Monday."""
 
 
 @dataclass(frozen=True)
-class PeriodModel:
+class ScalingPeriod:
     """Hours of the week in which an elastic pool has other limits."""
 
     __pydantic_config__ = WRITTEN
@@ -78,7 +83,7 @@ class PeriodModel:
 
 
 @dataclass(frozen=True)
-class PoolRulesModel:
+class PoolRules:
     """Rules of a pool, or of every pool that is made from a profile."""
 
     __pydantic_config__ = WRITTEN
@@ -89,18 +94,23 @@ class PoolRulesModel:
     """Whether instances that are `preemptible` are stopped for a higher priority; by default they are."""
     most_slots: Annotated[Mapping[str, Count], OrNothing()] = field(default_factory=dict)
     """User → slots of this pool at once; `others` for everyone else."""
-    budget: BudgetModel | None = None
-    """For its workers."""
-    periods: Annotated[tuple[PeriodModel, ...], OneOrMany()] = ()
+    budget: Budget | None = None
+    """For its workers. That of a profile is for all pools together that are made from it."""
+    periods: Annotated[tuple[ScalingPeriod, ...], OneOrMany()] = ()
     """Hours with other limits; the first that holds counts."""
 
     def __post_init__(self) -> None:
         if self.scheduling == "fair_share" and self.preemption:
             raise ValueError("`preemption` is for `scheduling: priority`")
 
+    @property
+    def preempts(self) -> bool:
+        """Whether instances are stopped for a higher priority."""
+        return self.scheduling == "priority" and self.preemption is not False
+
 
 @dataclass(frozen=True)
-class SharesModel:
+class Shares:
     """Weights of fair share; 1 for those who are not named."""
 
     __pydantic_config__ = WRITTEN
@@ -112,8 +122,9 @@ class SharesModel:
 
 
 @dataclass(frozen=True)
-class ServiceModel:
-    """How the pools of a service are shared."""
+class ShareRules:
+    """How the pools of a service are shared. Every rule is a field of these classes: the file, the log and what
+    obeys it have the same value."""
 
     __pydantic_config__ = WRITTEN
 
@@ -121,11 +132,11 @@ class ServiceModel:
     """Whose clocks periods and budgets mean: `Europe/Zurich`."""
     keep_output: Seconds = 30 * 24 * 3600
     """How long output and results of a task are kept after its end: `7d`. By default 30 days."""
-    shares: Annotated[SharesModel, OrNothing()] = field(default_factory=SharesModel)
+    shares: Annotated[Shares, OrNothing()] = field(default_factory=Shares)
     """Weights of fair share."""
     most_slots: Annotated[Mapping[str, Count], OrNothing()] = field(default_factory=dict)
     """User → slots at once in all pools together; `others` for everyone else."""
-    budgets: Annotated[Mapping[str, BudgetModel], OrNothing()] = field(default_factory=dict)
+    budgets: Annotated[Mapping[str, Budget], OrNothing()] = field(default_factory=dict)
     """User → what the slots that they use may cost; `others` for each of the others."""
     most_pools: Annotated[Mapping[str, Count], OrNothing()] = field(default_factory=dict)
     """User with a token → open pools of their own; `others` for each of the others."""
@@ -135,7 +146,7 @@ class ServiceModel:
     """User with a token → the highest priority of their tasks; `others` for each of the others."""
     strategies: PlainNames = ("local",)
     """Strategies of which users with a token may make pools without a profile; `[]` for none."""
-    pools: Annotated[Mapping[str, PoolRulesModel], OrNothing()] = field(default_factory=dict)
+    pools: Annotated[Mapping[str, PoolRules], OrNothing()] = field(default_factory=dict)
     """Pool, or pool profile → its rules."""
 
 

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from cenote.language.schema.service import OTHERS, PoolRules, ShareRules
 from cenote.service.allocator.queued_task import QueuedTask
 from cenote.service.client.definitions import PoolDefinition
-from cenote.service.client.rules import OTHERS, PoolRules, ShareRules
 
 RESERVE = 60.0
 """Seconds that everything which runs has set aside: what is to end is over by then, and decisions are as late."""
@@ -254,8 +254,8 @@ def may_have_more(rules: ShareRules | PoolRules, user: str, used: Mapping[str, i
 
 def share_of(owner: Owner, used: SlotsInUse, rules: ShareRules) -> tuple[float, float]:
     """How much the group and the user have of a pool, by weight: who has least is next."""
-    group = used.groups[owner.group] / max(rules.group_weights.get(owner.group, 1.0), _SMALLEST_WEIGHT)
-    user = used.owners[owner] / max(rules.weights.get(owner.user, 1.0), _SMALLEST_WEIGHT)
+    group = used.groups[owner.group] / max(rules.shares.groups.get(owner.group, 1.0), _SMALLEST_WEIGHT)
+    user = used.owners[owner] / max(rules.shares.users.get(owner.user, 1.0), _SMALLEST_WEIGHT)
     return group, user
 
 

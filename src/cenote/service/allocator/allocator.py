@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 
+from cenote.language.schema.service import ShareRules
 from cenote.service.allocator.decide.endings import answers, assign, end_tasks, give_up, preempt
 from cenote.service.allocator.decide.fallback import clear_removed, fall_back, time_out
 from cenote.service.allocator.decide.sizes import bound_pools, end_spending, resize_pools, send_away_again
@@ -35,7 +36,6 @@ from cenote.service.allocator.refusals import Ending, why_never, why_no_pool, wh
 from cenote.service.allocator.snapshot import Span, TaskKept
 from cenote.service.allocator.state import ServiceState
 from cenote.service.client.definitions import InstanceState, PoolDefinition, TaskDefinition
-from cenote.service.client.rules import ShareRules
 
 PATIENCE = 60.0
 """Seconds that workers may be out of reach before they count as lost; also after the service was started again."""

@@ -27,9 +27,9 @@ from cenote.engine.messages import (
     WorkerSilent,
 )
 from cenote.language.execution import Elastic
+from cenote.language.schema.service import ShareRules
 from cenote.service.allocator.snapshot import PoolKept, ServiceKept, Span, TaskKept
 from cenote.service.client.definitions import PoolDefinition, TaskDefinition, TaskState
-from cenote.service.client.rules import ShareRules
 
 EndCause = Literal["exit", "signal", "timeout", "stopped", "lost", "refused", "evicted", "unkept"]
 """How an attempt ended: `stopped` answers StopInstance, `lost` went with its worker, `refused` never began, `evicted`

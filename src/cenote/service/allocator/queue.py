@@ -11,6 +11,7 @@ from itertools import islice
 
 import msgspec
 
+from cenote.language.schema.service import Budget, ShareRules
 from cenote.service.allocator.accounts import (
     LEAST,
     NOTICE,
@@ -32,7 +33,6 @@ from cenote.service.allocator.pool import LongLivedPool
 from cenote.service.allocator.queued_task import QueuedTask
 from cenote.service.allocator.state import ServiceState, budget_of, pool_keys, user_key
 from cenote.service.client.definitions import PoolDefinition
-from cenote.service.client.rules import Budget, ShareRules
 
 # Say what budgets allow: which accounts something costs, whether one more can be paid, and how much is used.
 

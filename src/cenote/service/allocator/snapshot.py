@@ -6,8 +6,8 @@ import msgspec
 
 from cenote.engine.messages import Event
 from cenote.engine.scaling import PoolState
+from cenote.language.schema.service import ShareRules
 from cenote.service.client.definitions import PoolDefinition, TaskDefinition, TaskState
-from cenote.service.client.rules import ShareRules
 
 
 class Trouble(msgspec.Struct, frozen=True, omit_defaults=True):

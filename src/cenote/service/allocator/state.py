@@ -10,12 +10,12 @@ import msgspec
 
 from cenote.engine.autoscaler import Autoscaler
 from cenote.language.execution import RunLimits
+from cenote.language.schema.service import OTHERS, Budget, ShareRules
 from cenote.service.allocator.accounts import RESERVE, Account, Charge, moment, owner_of, rate_of
 from cenote.service.allocator.pool import LongLivedPool, placed
 from cenote.service.allocator.queued_task import SUCCEEDED, WAITING, QueuedTask
 from cenote.service.allocator.snapshot import LiveInstance, Span, Trouble
 from cenote.service.client.definitions import PoolDefinition, TaskState
-from cenote.service.client.rules import OTHERS, Budget, ShareRules
 
 # Know which tasks may wait no longer, without a look at all the others.
 

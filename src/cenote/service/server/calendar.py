@@ -9,9 +9,9 @@ from functools import cache
 from zoneinfo import ZoneInfo, available_timezones
 
 from cenote.common.text import did_you_mean
+from cenote.language.schema.service import ScalingPeriod, ShareRules
 from cenote.service.allocator.messages import CalendarTurned
 from cenote.service.allocator.snapshot import Span
-from cenote.service.client.rules import ScalingPeriod, ShareRules
 
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _MONTHS = (

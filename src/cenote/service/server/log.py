@@ -24,8 +24,9 @@ from cenote.service.allocator.messages import ServiceEvent, TaskArchived
 from cenote.service.allocator.snapshot import TaskKept
 from cenote.service.client.definitions import TaskState
 from cenote.service.client.home import ServiceHome
+from cenote.service.server.earlier_logs import rewrite_events
 
-LOG_VERSION = 1
+LOG_VERSION = 2
 """Of the tables and of the events in them; a log of a higher one is not touched."""
 _NAME = "service.sqlite"
 _LAST = "service.last"
@@ -208,6 +209,10 @@ class ServiceLog:
             database.executescript(f"begin immediate; {_TABLES} pragma user_version = {LOG_VERSION}; commit;")
         elif (verdict := database.execute("pragma quick_check(1)").fetchone()[0]) != "ok":
             raise sqlite3.DatabaseError(verdict)
+        elif version < LOG_VERSION:
+            with self.change():
+                rewrite_events(database, version)
+                database.execute(f"pragma user_version = {LOG_VERSION}")
         self.missing = max(0, _noted(self._folder / _LAST) - _last(database))
         database.execute("create index if not exists tasks_by_submission on tasks (submitted)")
 

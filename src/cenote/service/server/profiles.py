@@ -16,10 +16,10 @@ from cenote.language.execution import DefaultPools, Elastic, Pool, PoolSize
 from cenote.language.layers.compose import Layered, read_layers
 from cenote.language.plugins import registry
 from cenote.language.plugins.kinds import PluginKind
+from cenote.language.schema.service import ShareRules
 from cenote.language.workflow import Execution
 from cenote.service.client.definitions import PoolDefinition
 from cenote.service.client.records import NewPool
-from cenote.service.client.rules import ShareRules
 from cenote.service.server.rules_file import read_rules
 
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import TypeVar
-
-import msgspec
 
 from cenote.common import errors
 from cenote.common.text import did_you_mean, listed, plural
@@ -15,13 +12,11 @@ from cenote.language.execution import Pool
 from cenote.language.plugins import registry
 from cenote.language.plugins.kinds import PluginKind
 from cenote.language.schema.document import WorkflowModel
-from cenote.language.schema.service import BudgetModel, PoolRulesModel, ServiceModel
+from cenote.language.schema.service import OTHERS, PoolRules, ShareRules
 from cenote.language.yaml.source import Located
 from cenote.service.client.definitions import PoolDefinition
-from cenote.service.client.rules import OTHERS, Budget, PoolRules, ScalingPeriod, ShareRules
 from cenote.service.server.calendar import nearest_zone, zone_of
 
-Value = TypeVar("Value")
 KEY = "service"
 
 
@@ -34,36 +29,24 @@ def read_rules(
         findings.report_unknown_key(key, root.mapping[key], "the file of a service", known)
     if (node := root.get(KEY)) is None or node.value is None:
         return ShareRules()
-    model = validated(ServiceModel, node, f"'{KEY}'", findings)
-    if model is None:
+    rules = validated(ShareRules, node, f"'{KEY}'", findings)
+    if rules is None:
         return ShareRules()
-    if zone_of(model.timezone) is None:
-        message = f"there is no time zone '{model.timezone}'"
-        findings.report(errors.BAD_VALUE, message, node.get("timezone"), hint=nearest_zone(model.timezone))
+    if zone_of(rules.timezone) is None:
+        message = f"there is no time zone '{rules.timezone}'"
+        findings.report(errors.BAD_VALUE, message, node.get("timezone"), hint=nearest_zone(rules.timezone))
     strategies = registry.names(PluginKind.STRATEGY)
-    for name in [name for name in model.strategies if name not in strategies]:
+    for name in [name for name in rules.strategies if name not in strategies]:
         message, place = f"there is no strategy '{name}'", node.get("strategies") or node
         findings.report(
             errors.UNKNOWN_PLUGIN, message, place, hint=did_you_mean(name, strategies) or f"one of {listed(strategies)}"
         )
-    for name, written in model.pools.items():
-        _check_pool(name, written, node, {**profiles, **pools}, findings)
-    return ShareRules(
-        weights=dict(model.shares.users),
-        group_weights=dict(model.shares.groups),
-        most_slots=_with_others(model.most_slots),
-        budgets={name: _budget(one) for name, one in _with_others(model.budgets).items()},
-        most_pools=_with_others(model.most_pools),
-        most_workers=_with_others(model.most_workers),
-        highest_priority=_with_others(model.highest_priority),
-        strategies=model.strategies,
-        pools={name: _rules(one) for name, one in model.pools.items()},
-        timezone=model.timezone,
-        keep_output=model.keep_output,
-    )
+    for name, own in rules.pools.items():
+        _check_pool(name, own, node, {**profiles, **pools}, findings)
+    return rules
 
 
-def _check_pool(name: str, rules: PoolRulesModel, node: Located, known: Mapping[str, Pool], findings: Findings) -> None:
+def _check_pool(name: str, rules: PoolRules, node: Located, known: Mapping[str, Pool], findings: Findings) -> None:
     place = node.get("pools", name) or node
     pool = known.get(name)
     if pool is None:
@@ -76,24 +59,6 @@ def _check_pool(name: str, rules: PoolRulesModel, node: Located, known: Mapping[
     if rules.periods and pool.elastic is None and pool.workers is not None:
         message, hint = f"pool '{name}' has periods and a fixed size", "give it `elastic` instead of `workers`"
         findings.report(errors.BAD_VALUE, message, place.get("periods"), hint=hint)
-
-
-def _rules(written: PoolRulesModel) -> PoolRules:
-    return PoolRules(
-        scheduling=written.scheduling,
-        preemption=written.preemption is not False,
-        most_slots=_with_others(written.most_slots),
-        budget=None if written.budget is None else _budget(written.budget),
-        periods=tuple(msgspec.convert(period, ScalingPeriod, from_attributes=True) for period in written.periods),
-    )
-
-
-def _budget(written: BudgetModel) -> Budget:
-    return Budget(amount=written.amount, per=written.per)
-
-
-def _with_others(written: Mapping[str, Value]) -> dict[str, Value]:
-    return {OTHERS if name == "others" else name: value for name, value in written.items()}
 
 
 # Keep what users of a shared service ask for within its rules. Its owner and admins ask for what they like.

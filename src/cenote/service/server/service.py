@@ -37,6 +37,7 @@ from cenote.engine.messages import (
 )
 from cenote.engine.scaling import PoolState
 from cenote.execution.strategies.interface import OVER
+from cenote.language.schema.service import ShareRules
 from cenote.service.allocator.allocator import PATIENCE, Allocator, entries
 from cenote.service.allocator.messages import (
     ArchiveTask,
@@ -57,7 +58,6 @@ from cenote.service.allocator.messages import (
 from cenote.service.client.definitions import PoolDefinition
 from cenote.service.client.home import ServiceHome
 from cenote.service.client.records import OutputRecord
-from cenote.service.client.rules import ShareRules
 from cenote.service.history import SlotHistory
 from cenote.service.protocol import (
     Acknowledge,

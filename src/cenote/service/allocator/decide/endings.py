@@ -216,7 +216,7 @@ def _assign_next(state: ServiceState, pool: LongLivedPool, task: QueuedTask) -> 
 def _next_victim(state: ServiceState, pool: LongLivedPool) -> LiveInstance | None:
     """The latest one of the lowest priority that may be stopped, if one has to be."""
     own = pool_rules(state.rules, pool.definition)
-    if own.scheduling != "priority" or not own.preemption:
+    if not own.preempts:
         return None
     if not pool.victims or pool.closed or pool.seats.free or not pool.waiting.instances:
         return None

@@ -6,6 +6,7 @@ from typing import assert_never
 
 import msgspec
 
+from cenote.language.schema.service import ShareRules
 from cenote.service.allocator.messages import (
     CalendarTurned,
     PoolAdded,
@@ -27,7 +28,6 @@ from cenote.service.allocator.pool import placed
 from cenote.service.allocator.queued_task import QueuedTask
 from cenote.service.allocator.state import ServiceState, budget_of, user_key, why_doomed
 from cenote.service.client.definitions import TaskState
-from cenote.service.client.rules import ShareRules
 
 
 def fold_request(state: ServiceState, event: UserEvent) -> None:
