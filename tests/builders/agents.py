@@ -14,6 +14,7 @@ from uuid import uuid4
 
 from cenote.common.certificates.authority import RunIdentities, identities_of
 from cenote.common.shell import ALONE, Process, end_processes, start_process
+from cenote.service.client.definitions import TaskTerms
 from cenote.service.protocol import (
     Acknowledge,
     AttemptEnded,
@@ -167,7 +168,7 @@ class AgentStory:
     def send(self, message: ToAgent, worker: str = "w1") -> None:
         assert self.hub.send(worker, message), f"{worker} is not connected"
 
-    def start(self, command: str | tuple[str, ...] = "", *, worker: str = "w1", **more: Any) -> AttemptKey:
+    def start(self, command: str = "", *, worker: str = "w1", **more: Any) -> AttemptKey:
         """Have an instance started; a task of its own unless it is named."""
         start = a_start(command, **more)
         self.send(start, worker)
@@ -192,7 +193,7 @@ class AgentStory:
         """Wait until it printed this."""
         await self.until(lambda: text.encode() in self.outputs[key, stream])
 
-    async def run(self, command: str | tuple[str, ...] = "", *, worker: str = "w1", **more: Any) -> AttemptEnded:
+    async def run(self, command: str = "", *, worker: str = "w1", **more: Any) -> AttemptEnded:
         """Have an instance started, and wait for its end."""
         return await self.ended(self.start(command, worker=worker, **more))
 
@@ -208,10 +209,11 @@ class AgentStory:
         return found
 
 
-def a_start(command: str | tuple[str, ...] = "", *, task: str | None = None, **more: Any) -> Start:
-    """A message that starts an instance."""
+def a_start(command: str = "", *, task: str | None = None, **more: Any) -> Start:
+    """A message that starts an instance; what is no term of its task is said of the attempt."""
+    terms = {name: more.pop(name) for name in TaskTerms.__struct_fields__ if name in more}
     values = {"instance": 0, "attempt": 1, "job": uuid4().hex, **more}
-    return Start(task=task or uuid4().hex, command=command, **values)
+    return Start(task=task or uuid4().hex, terms=TaskTerms(name="t", command=command, **terms), **values)
 
 
 def is_alive(pid: int) -> bool:

@@ -13,9 +13,9 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from cenote.service.client.python_call import PythonCall
+from cenote.service.client.definitions import TaskTerms
 
-VERSION = 1
+VERSION = 2
 """Of this language; the service turns others away."""
 LARGEST_FRAME = 8 * 1024 * 1024
 """Bytes of one message."""
@@ -81,22 +81,9 @@ class TurnedAway(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 class Start(_OfAttempt, frozen=True, kw_only=True, tag=True):
     """Run this. What is known already is never run twice; what finds no free slot waits for one, in order."""
 
-    command: str | tuple[str, ...] = ""
-    """For `/bin/sh -c`, or the words of a command."""
-    python: PythonCall | None = None
-    """In place of a command."""
-    constants: dict[str, str] = {}
+    terms: TaskTerms
     files: tuple[PlacedFile, ...] = ()
-    """Put into its working folder."""
-    results: tuple[str, ...] = ()
-    """Patterns within its working folder."""
-    results_period: float | None = None
-    """Seconds after which results that changed are sent while it runs."""
-    timeout: float | None = None
-    """Seconds."""
-    grace: int | None = None
-    """Seconds between SIGTERM and SIGKILL, where they are not the usual 5: told to the instance too."""
-    instance_count: int = 1
+    """The `resources` of its terms, as they are put into its working folder."""
     job: str
     """Its JOB_UUID, of this attempt alone: names its working folder."""
 

@@ -161,7 +161,7 @@ def test_results_come_periodically_when_they_change(tmp_path: Path) -> None:
             go = tmp_path / "go"
             os.mkfifo(go)
             command = f"echo 1 > steps; echo same > fixed; cat {go} > /dev/null; echo 2 >> steps; sleep 1000"
-            key = it.start(command, results=("steps", "fixed"), results_period=0.1)
+            key = it.start(command, results=("steps", "fixed"), results_period=1)
             await it.until(lambda: it.results.get((key, "steps")) == b"1\n" and (key, "fixed") in it.results)
             go.write_text("on")
             await it.until(lambda: it.results.get((key, "steps")) == b"1\n2\n")

@@ -15,7 +15,7 @@ def test_an_instance_knows_who_it_is(tmp_path: Path) -> None:
     async def story() -> None:
         async with AgentStory(tmp_path) as it:
             await it.agent()
-            key = it.start("env", instance=3, instance_count=7, constants={"MASS": "125 GeV"}, job="abc-1")
+            key = it.start("env", instance=3, instances=7, constants={"MASS": "125 GeV"}, job="abc-1")
             ended = await it.ended(key)
             lines = it.text(key).splitlines()
             assert (ended.cause, ended.exit_code, ended.message) == ("exit", 0, "")
@@ -113,26 +113,14 @@ def test_what_an_instance_used_is_told(tmp_path: Path) -> None:
     bounded(story())
 
 
-@pytest.mark.parametrize("command", ["no-such-command-here --x", ("no-such-command-here", "--x")])
-def test_a_command_that_is_not_there_is_told_in_words(tmp_path: Path, command: str | tuple[str, ...]) -> None:
+def test_a_command_that_is_not_there_is_told_in_words(tmp_path: Path) -> None:
     async def story() -> None:
         async with AgentStory(tmp_path) as it:
             await it.agent()
-            ended = await it.run(command)
+            ended = await it.run("no-such-command-here --x")
             assert (ended.cause, ended.exit_code) == ("exit", 127)
             assert "command not found" in ended.message
             assert "no-such-command-here" in ended.message
-
-    bounded(story())
-
-
-def test_words_of_a_command_are_not_read_by_a_shell(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with AgentStory(tmp_path) as it:
-            await it.agent()
-            key = it.start(("echo", "$HOME", "a  b"))
-            await it.ended(key)
-            assert it.text(key) == "$HOME a  b\n"
 
     bounded(story())
 
@@ -145,7 +133,6 @@ def test_words_of_a_command_are_not_read_by_a_shell(tmp_path: Path) -> None:
         ({"constants": {"CENOTE_X": "1"}}, "reserved"),
         ({"constants": {"A": "\0"}}, "NUL"),
         ({"job": "../../elsewhere"}, "cannot name a working folder"),
-        ({"command": ()}, "empty"),
     ],
 )
 def test_what_cannot_be_begun_is_refused_in_words(tmp_path: Path, more: dict[str, object], words: str) -> None:
@@ -165,9 +152,9 @@ def test_an_instance_past_its_time_is_ended(tmp_path: Path) -> None:
     async def story() -> None:
         async with AgentStory(tmp_path) as it:
             await it.agent()
-            ended = await it.run("exec sleep 1000", timeout=0.2)
+            ended = await it.run("exec sleep 1000", timeout=1)
             assert (ended.cause, ended.signal) == ("timeout", signal.SIGTERM)
-            assert ended.message == "it ran longer than 0.2 s"
+            assert ended.message == "it ran longer than 1 s"
 
     bounded(story())
 
@@ -281,7 +268,7 @@ def test_sixteen_instances_on_four_slots_run_four_at_a_time(tmp_path: Path) -> N
         async with AgentStory(tmp_path) as it:
             await it.agent(slots=4)
             command = f"touch {marks}/$INSTANCE_ID; ls {marks} | wc -l; rm {marks}/$INSTANCE_ID"
-            keys = [it.start(command, task="t", instance=one, instance_count=16) for one in range(16)]
+            keys = [it.start(command, task="t", instance=one, instances=16) for one in range(16)]
             ends = [await it.ended(key) for key in keys]
             assert [one.exit_code for one in ends] == [0] * 16
             assert {1, 2, 3, 4} >= {int(it.text(key)) for key in keys}

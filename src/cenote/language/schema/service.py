@@ -174,10 +174,8 @@ def _constants(value: Any) -> Any:  # Any: whatever the YAML holds
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaskFileModel:
-    """One task for the queue of a service."""
-
-    __pydantic_config__ = WRITTEN
+class TaskFileTerms:
+    """What the file of a task says in the words of the queue: fields of the same name are in `TaskTerms`."""
 
     name: str
     """Its name."""
@@ -185,14 +183,8 @@ class TaskFileModel:
     """What `/bin/sh` runs."""
     instances: Positive = 1
     """How often."""
-    resources: Annotated[TaskFileResources, OrNothing()] = field(default_factory=TaskFileResources)
-    """What one instance needs, and where it waits."""
     constants: Annotated[dict[str, str], Converted(_constants, "constants")] = field(default_factory=dict)
     """Environment variables of every instance."""
-    files: PlainNames = ()
-    """Files that every instance finds in its folder."""
-    results: PlainNames = ()
-    """Patterns of files that are collected from there."""
     results_period: Seconds | None = None
     """Time between two collections while it runs."""
     priority: int = 0
@@ -205,7 +197,21 @@ class TaskFileModel:
     """How long an instance may take."""
     queue_timeout: Seconds | None = None
     """How long it may wait without any slot."""
-    after: PlainNames = ()
-    """Ids, or names, of tasks that must succeed first."""
     group: str = ""
     """Whose share it uses."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskFileModel(TaskFileTerms):
+    """One task for the queue of a service."""
+
+    __pydantic_config__ = WRITTEN
+
+    resources: Annotated[TaskFileResources, OrNothing()] = field(default_factory=TaskFileResources)
+    """What one instance needs, and where it waits."""
+    files: PlainNames = ()
+    """Files that every instance finds in its folder."""
+    results: PlainNames = ()
+    """Patterns of files that are collected from there."""
+    after: PlainNames = ()
+    """Ids, or names, of tasks that must succeed first."""

@@ -278,7 +278,7 @@ class Agent:
                 self._tell_start(held)
             return
         held = self._held[start.key] = HeldRun(start, asyncio.get_running_loop().create_future())
-        if not self._leaves and self._departure and (reason := self._departure.why_not(start.timeout)):
+        if not self._leaves and self._departure and (reason := self._departure.why_not(start.terms.timeout)):
             self._drain(reason)
         if self._leaves:
             held.ask_to_end("evicted", f"this worker starts nothing more: {self._leaves}")

@@ -64,7 +64,7 @@ class HeldRun:
         if not self.asked.done():
             self.asked.set_result(EndRequest(cause, message))
 
-    def end(self, cause: Cause, message: str, *, exit_code: int | None = None) -> AttemptEnded:
+    def end(self, cause: Cause, message: str) -> AttemptEnded:
         """Of one that never ran."""
         return AttemptEnded(
             task=self.start.task,
@@ -72,7 +72,6 @@ class HeldRun:
             attempt=self.start.attempt,
             cause=cause,
             message=message,
-            exit_code=exit_code,
         )
 
 
@@ -215,11 +214,11 @@ class BadConstantError(ValueError):
 
 def variables_of(start: Start, inherited: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Raises BadConstantError."""
-    own = dict(zip(OWN, (str(start.instance), str(start.instance_count), start.job), strict=True))
-    for name, value in start.constants.items():
+    own = dict(zip(OWN, (str(start.instance), str(start.terms.instances), start.job), strict=True))
+    for name, value in start.terms.constants.items():
         if reason := why_no_constant(name, value):
             raise BadConstantError(reason)
-    if start.grace is not None:
-        own[GRACE] = str(start.grace)
+    if start.terms.grace is not None:
+        own[GRACE] = str(start.terms.grace)
     kept = {name: value for name, value in inherited.items() if not name.startswith(RESERVED)}
-    return {**kept, **start.constants, **own}
+    return {**kept, **start.terms.constants, **own}

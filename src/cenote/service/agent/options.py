@@ -190,22 +190,22 @@ def _output(held: HeldRun, stream: StreamName, data: bytes) -> Output:
 
 async def _tell_periodic_results(link: ServiceLink, held: HeldRun, folders: AgentFolders) -> None:
     now = asyncio.get_running_loop().time()
-    if held.start.results_period is None or now < held.results_due:
+    if held.start.terms.results_period is None or now < held.results_due:
         return
-    held.results_due = now + held.start.results_period
+    held.results_due = now + held.start.terms.results_period
     await _tell_results(link, held, folders)
 
 
 async def _tell_results(link: ServiceLink, held: HeldRun, folders: AgentFolders) -> str:
     """Those that changed since they were sent; why they cannot be collected, or nothing."""
-    if held.pid is None or not (held.start.results or held.start.python):
+    if held.pid is None or not (held.start.terms.results or held.start.terms.python):
         return ""
     folder = folders.job(held.start.job)
     try:
-        names = await asyncio.to_thread(matching, folder, held.start.results) if held.start.results else []
+        names = await asyncio.to_thread(matching, folder, held.start.terms.results) if held.start.terms.results else []
     except OSError as problem:
         return f"its results cannot be collected: {(problem.strerror or str(problem)).lower()}"
-    for name in (*names, RETURNED) if held.start.python else names:
+    for name in (*names, RETURNED) if held.start.terms.python else names:
         await _tell_result(link, held, folder, name)
     return ""
 

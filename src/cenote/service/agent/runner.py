@@ -12,8 +12,6 @@ from collections.abc import Awaitable, Callable, Iterable
 from cenote.common.shell import start_apart
 from cenote.execution.worker.process.template import ForkRequest
 from cenote.service.agent.attempts import (
-    NOT_EXECUTABLE,
-    NOT_FOUND,
     BadConstantError,
     EndRequest,
     HeldRun,
@@ -240,34 +238,27 @@ class InstanceRunner:
         variables = variables_of(start)
         folder = self._folders.job(start.job)
         folder.mkdir(mode=0o700)
-        in_place = start.python.read_in_place if start.python else ()
+        call = start.terms.python
+        in_place = call.read_in_place if call else ()
         if placed := [file for file in start.files if file.name not in in_place]:
             await asyncio.to_thread(self._folders.place, placed, folder)
         out, err = self._folders.output(start.job, "stdout"), self._folders.output(start.job, "stderr")
-        if start.python is not None:
+        if call is not None:
             own = [part for part in variables.get("PYTHONPATH", "").split(os.pathsep) if part]
             asked = ForkRequest(
-                words=self._python_words(start, start.python),
+                words=self._python_words(start, call),
                 folder=str(folder),
                 path=(str(folder), *own),
                 variables=variables,
                 stdout=str(out),
                 stderr=str(err),
             )
-            return await self._python.start(asked, start.python.warm)
-        command = (_SHELL, "-c", start.command) if isinstance(start.command, str) else start.command
-        if not command:
-            return held.end("refused", "its command is empty")
+            return await self._python.start(asked, call.warm)
+        command = (_SHELL, "-c", start.terms.command)
         try:
             process = start_apart(command, folder=folder, variables=variables, stdout=out, stderr=err)
         except ValueError as problem:
             return held.end("refused", f"its command cannot be run: {problem}")
-        except (FileNotFoundError, PermissionError) as problem:
-            if not folder.is_dir() or problem.filename in (str(out), str(err)):
-                raise
-            missing = isinstance(problem, FileNotFoundError)
-            code, words = (NOT_FOUND, "command not found") if missing else (NOT_EXECUTABLE, "command not executable")
-            return held.end("exit", f"exit code {code}, {words}: {command[0]}", exit_code=code)
         process.returncode = 0  # it is waited for by its number, with what it used
         return process.pid
 
@@ -281,12 +272,12 @@ class InstanceRunner:
     async def _watched(self, held: HeldRun, pid: int) -> EndRequest | None:
         """Until its process has ended; who ended it, if somebody did."""
         exited = asyncio.ensure_future(exit_of(pid))
-        await asyncio.wait((exited, held.asked), timeout=held.start.timeout, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((exited, held.asked), timeout=held.start.terms.timeout, return_when=asyncio.FIRST_COMPLETED)
         if exited.done():
             return None
-        limit = held.start.timeout
+        limit = held.start.terms.timeout
         request = held.asked.result() if held.asked.done() else EndRequest("timeout", f"it ran longer than {limit:g} s")
-        grace = held.start.grace
+        grace = held.start.terms.grace
         ask_to_end(pid, alone=grace is not None)  # one that needs time may need its own children in it
         await asyncio.wait((exited,), timeout=PATIENCE if grace is None else grace)
         signal_group(pid, signal.SIGKILL)

@@ -90,7 +90,7 @@ class PoolDefinition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskTerms(msgspec.Struct, frozen=True, kw_only=True):
-    """A command, to be run so many times: what its user says of it."""
+    """A command, to be run so many times: what its user says of it, as programs, the log and agents have it."""
 
     name: str
     group: str = ""
@@ -110,7 +110,8 @@ class TaskTerms(msgspec.Struct, frozen=True, kw_only=True):
     requeue: bool = True
     """Whether an instance that loses its slot waits for another one; otherwise it has failed."""
     grace: int | None = None
-    """Seconds that an instance gets to end by itself when it is stopped; None for the usual few."""
+    """Seconds that an instance gets to end by itself when it is stopped, which it is told too; None for the usual
+    few."""
     labels: dict[str, str] = {}
     """What its maker wrote on it, by which it is found again."""
     retries: int = 0

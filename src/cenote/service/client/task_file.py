@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
+
+import msgspec
 
 from cenote.common import errors, storage
 from cenote.language.checks.findings import Findings
 from cenote.language.checks.validation import validated
 from cenote.language.execution import AMOUNTS, Amounts
-from cenote.language.schema.service import TaskFileModel
+from cenote.language.schema.service import TaskFileModel, TaskFileTerms
 from cenote.language.yaml.source import read_yaml
 from cenote.service.client.connection import Connection
 from cenote.service.client.task_flows import TaskHandle
@@ -24,12 +26,11 @@ def task_of_file(connection: Connection, file: Path) -> TaskHandle:
         raise errors.CenoteError(findings.problems)
     asked = model.resources
     amounts = Amounts(**{kind: getattr(asked, kind) for kind in AMOUNTS})
-    task = connection.create_task(model.name, asked.resource_pool, model.instances)
+    task = connection.create_task(model.name, asked.resource_pool)
+    terms = {one.name: getattr(model, one.name) for one in fields(TaskFileTerms)}
+    task.terms = msgspec.structs.replace(task.terms, **terms)
     task.amounts = amounts if asked.slots is None else replace(amounts, gpus=asked.slots)
-    task.command, task.constants = model.command, dict(model.constants)
     task.resources = [str(file.absolute().parent / storage.expanded(name)) for name in model.files]
-    task.results, task.results_period = list(model.results), model.results_period
-    task.priority, task.preemptible, task.group = model.priority, model.preemptible, model.group
-    task.retries, task.timeout, task.queue_timeout = model.retries, model.timeout, model.queue_timeout
+    task.results = list(model.results)
     task.after = [connection.task(name) for name in model.after]
     return task

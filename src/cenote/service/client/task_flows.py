@@ -8,7 +8,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
+
+import msgspec
 
 from cenote.common import errors
 from cenote.common.text import did_you_mean, plural
@@ -38,41 +40,63 @@ _LOOK_EVERY = 1.0
 _AFTER = "give tasks: what create_task() or conn.task(NAME) returned"
 COMMANDS = ("CMD", "DOCKER_CMD")
 """Constants that hold the command, where `command` does not."""
+Value = TypeVar("Value")
+
+
+class _Term(Generic[Value]):
+    """An attribute of a task that is one of its terms, of the same name unless another is given."""
+
+    def __init__(self, name: str = "") -> None:
+        self._name = name
+
+    def __set_name__(self, owner: type[TaskFlows], name: str) -> None:
+        self._name = self._name or name
+
+    def __get__(self, task: TaskFlows | None, owner: type[TaskFlows]) -> Value:
+        return self if task is None else getattr(task.terms, self._name)  # type: ignore[return-value]  # of the class: as properties
+
+    def __set__(self, task: TaskFlows, value: Value) -> None:
+        task.terms = msgspec.structs.replace(task.terms, **{self._name: value})
 
 
 class TaskFlows:
     """A command, run by so many instances on the workers of a pool."""
 
+    name = _Term[str]()
+    instancecount = _Term[int]("instances")
+    command = _Term[str]()
+    """For a shell; or a constant `CMD` or `DOCKER_CMD`."""
+    constants = _Term[dict[str, str]]()
+    """Environment variables of every instance, besides `INSTANCE_ID` and `INSTANCE_COUNT`."""
+    results_period = _Term[int | None]()
+    """Seconds between two collections while instances run."""
+    priority = _Term[int]()
+    preemptible = _Term[bool]()
+    retries = _Term[int]()
+    timeout = _Term[int | None]()
+    """Seconds that an instance may take."""
+    queue_timeout = _Term[int | None]()
+    """Seconds that it may wait without any slot."""
+    group = _Term[str]()
+
     def __init__(self, *, name: str, pool: PoolFlows | str | None, instances: int) -> None:
+        self.terms = NewTask(name=name, instances=instances)
+        """All that is asked for in words of the service; what is a handle, a file or a text here comes when it is
+        submitted."""
         self._pool = pool
-        self.name, self.instancecount = name, instances
         self._record: QueuedTaskRecord | None = None
         self._shown = ShownOutput()
         self._told: set[str] = set()
         """Lines about its numbers."""
         self._is_being_submitted = False
-        self.command = ""
-        """For a shell; or a constant `CMD` or `DOCKER_CMD`."""
-        self.constants: dict[str, str] = {}
-        """Environment variables of every instance, besides `INSTANCE_ID` and `INSTANCE_COUNT`."""
         self.resources: list[str] = []
         """Files that every instance finds in its folder."""
         self.results: list[str] = []
         """Patterns of files that are collected from there."""
-        self.results_period: int | None = None
-        """Seconds between two collections while instances run."""
-        self.priority = 0
-        self.preemptible = False
-        self.retries = 0
-        self.timeout: int | None = None
-        """Seconds that an instance may take."""
-        self.queue_timeout: int | None = None
-        """Seconds that it may wait without any slot."""
         self.after: list[TaskFlows] = []
         """Tasks that must succeed first."""
         self.amounts: Amounts | Mapping[str, float | str] = Amounts()
         """What one instance needs, such as `{"cpus": 2, "memory": "4GB"}`."""
-        self.group = ""
 
     def known_as(self, record: QueuedTaskRecord) -> Self:
         """One that is there."""
@@ -132,24 +156,16 @@ class TaskFlows:
         for task in self.after:
             after.append((yield from task.submit_flow()).id)  # noqa: PERF401  # comprehensions cannot yield
         resources, uploads = yield from send_files(self.resources)
-        return NewTask(
-            name=self.name,
+        return msgspec.structs.replace(
+            self.terms,
             pool=pool,
             command=command,
-            instances=self.instancecount,
             constants={name: str(value) for name, value in self.constants.items()},
-            priority=self.priority,
-            preemptible=self.preemptible,
-            retries=self.retries,
-            timeout=self.timeout,
-            queue_timeout=self.queue_timeout,
             after=tuple(after),
             amounts=self._amounts_in_numbers(),
             resources=resources,
             uploads=uploads,
             results=tuple(self.results),
-            results_period=self.results_period,
-            group=self.group,
         )
 
     def _refuse_texts_for_lists(self) -> None:

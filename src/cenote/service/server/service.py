@@ -484,15 +484,8 @@ class Service:
             task=task.id,
             instance=command.instance,
             attempt=command.attempt,
-            command=task.command,
-            python=task.python,
-            constants=task.constants,
+            terms=task,
             files=self._offered(task.resources),
-            results=task.results,
-            results_period=task.results_period,
-            timeout=task.timeout,
-            grace=task.grace,
-            instance_count=task.instances,
             job=uuid.uuid5(uuid.UUID(task.id), f"{command.instance}.{command.attempt}").hex,
         )
         self._hub.send(command.worker, start)
