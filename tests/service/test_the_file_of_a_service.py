@@ -1,15 +1,18 @@
 """What the file of a service says of pools and rules, and what is said about its mistakes."""
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from cenote.common.errors import CenoteError
-from cenote.language.execution import Amounts
+from cenote.language.execution import Amounts, Pool
 from cenote.language.schema.service import OTHERS, Budget, PoolRules, ScalingPeriod, ShareRules
 from cenote.service.client.definitions import PoolDefinition
-from cenote.service.server.profiles import Profiles
+from cenote.service.client.records import NewPool
+from cenote.service.server.profiles import Profiles, settings_of_pool
 
 FILE = """
 pool_profiles:
@@ -112,6 +115,60 @@ def test_a_file_without_rules_has_the_usual_ones(tmp_path: Path) -> None:
 def test_mistakes_are_said_with_lines_and_nearest_names(tmp_path: Path, before: str, after: str, message: str) -> None:
     assert before in FILE
     assert message in problems(tmp_path, FILE.replace(before, after, 1))
+
+
+Made = Callable[[Path, dict[str, object]], PoolDefinition]
+PLAIN = {"strategy": "slurm", "workers": 1}
+SETTINGS: dict[str, dict[str, object]] = {
+    "workers": {"workers": 2},
+    "elastic": {"workers": None, "elastic": {"max": 3}},
+    "slots": {"slots": 2},
+    "resources": {"resources": {"cpus": 4}},
+    "resource_class": {"resources": {"class": "large"}},
+    "cost": {"cost": 2},
+    "strategy": {"strategy": "local"},
+    "config": {"config": {"walltime": "2h"}},
+    "environment": {"environment": {"type": "shared-prefix", "prefix": "/opt/software"}},
+    "credentials": {"credentials": "x509"},
+    "pass_variables": {"pass_variables": "CALIBRATION"},
+    "provides": {"provides": "fast"},
+    "fallback": {"fallback": "other"},
+    "fallback_when.no_worker_for": {"fallback_when": {"no_worker_for": "1m"}},
+    "fallback_when.preempted": {"fallback_when": {"preempted": 2}},
+    "fallback_when.oom": {"fallback_when": {"oom": True}},
+    "queue_timeout": {"queue_timeout": "1h"},
+}
+"""What a pool of a run can be told; a profile of pools as well."""
+
+
+REFUSED = ("credentials", "provides", "fallback_when.preempted", "fallback_when.oom")
+
+
+def pool_of_the_file(tmp_path: Path, more: dict[str, object]) -> PoolDefinition:
+    pools = {"cpu": {**PLAIN, **more}, "other": PLAIN}
+    execution = {"resources": {"large": {"cpus": 8}}, "pools": pools}
+    return profiles(tmp_path, json.dumps({"execution": execution})).pools[0]
+
+
+def pool_of_a_profile(tmp_path: Path, more: dict[str, object]) -> PoolDefinition:
+    execution = {"resources": {"large": {"cpus": 8}}, "pools": {"other": PLAIN}}
+    file = profiles(tmp_path, json.dumps({"execution": execution, "pool_profiles": {"big": {**PLAIN, **more}}}))
+    return file.pool("cpu", NewPool(name="cpu", profile="big"), "ada")
+
+
+@pytest.mark.parametrize("made", [pool_of_the_file, pool_of_a_profile])
+@pytest.mark.parametrize("setting", sorted(settings_of_pool(Pool("cpu")).keys() - {"name", *REFUSED}))
+def test_every_setting_of_a_pool_is_obeyed(tmp_path: Path, setting: str, made: Made) -> None:
+    assert made(tmp_path, SETTINGS[setting]) != made(tmp_path, {})
+
+
+@pytest.mark.parametrize("made", [pool_of_the_file, pool_of_a_profile])
+@pytest.mark.parametrize("setting", REFUSED)
+def test_settings_of_pools_that_a_service_does_not_support_are_refused(
+    tmp_path: Path, setting: str, made: Made
+) -> None:
+    with pytest.raises(CenoteError, match=f"pool 'cpu' has `{setting}`, which services do not support"):
+        made(tmp_path, SETTINGS[setting])
 
 
 def a_pool(name: str, gpus: int | None = None) -> PoolDefinition:

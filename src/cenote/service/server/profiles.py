@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -12,7 +13,7 @@ from cenote.common import errors
 from cenote.common.text import did_you_mean, listed, plural
 from cenote.language.checks.execution import check_execution
 from cenote.language.checks.findings import Findings
-from cenote.language.execution import DefaultPools, Elastic, Pool, PoolSize
+from cenote.language.execution import DefaultPools, Elastic, FallbackWhen, Pool, PoolSize
 from cenote.language.layers.compose import Layered, read_layers
 from cenote.language.plugins import registry
 from cenote.language.plugins.kinds import PluginKind
@@ -21,6 +22,19 @@ from cenote.language.workflow import Execution
 from cenote.service.client.definitions import PoolDefinition
 from cenote.service.client.records import NewPool
 from cenote.service.server.rules_file import read_rules
+
+_OBEYED = frozenset(
+    (
+        *("name", "workers", "elastic", "slots", "resources", "resource_class", "cost"),
+        *("strategy", "config", "environment", "pass_variables"),
+        *("fallback", "fallback_when.no_worker_for", "queue_timeout"),
+    )
+)
+"""Settings of pools that a service obeys. What is not here is refused."""
+_INSTEAD = {
+    "credentials": "leave it out; HTCondor's own means work: `x509userproxy`, `oauth_services`",
+    "provides": "leave it out: tasks of a service name their pool, and ask for amounts",
+}
 
 
 class Profiles:
@@ -37,10 +51,10 @@ class Profiles:
         """Rules of sharing, as the file has them."""
         if file is not None:
             self.rules, self._execution = _rules_and_execution(file, self.names)
-
-    @property
-    def pools(self) -> tuple[PoolDefinition, ...]:
+        self.pools = self._own_pools()
         """Those that the file itself asks for."""
+
+    def _own_pools(self) -> tuple[PoolDefinition, ...]:
         asked = _read(self.file).get("execution") if self.file is not None else None
         if self._execution is None or not isinstance(asked, dict) or "pools" not in asked:
             return ()
@@ -100,12 +114,7 @@ class Profiles:
         asked: NewPool | None = None,
     ) -> PoolDefinition:
         wanted = size or pool
-        if execution.credentials_of(pool.name):
-            raise errors.error(
-                errors.NOT_AVAILABLE,
-                f"pool '{pool.name}' asks for credentials, which a service does not deliver to its workers",
-                hint="leave `credentials` out; HTCondor's own means work: `x509userproxy`, `oauth_services`",
-            )
+        _refuse_ignored(replace(pool, credentials=execution.credentials_of(pool.name)))
         return PoolDefinition(
             name=pool.name,
             title=asked.name if asked else pool.name,
@@ -127,6 +136,21 @@ class Profiles:
             resource_files=asked.resources if asked else (),
             on_demand=asked is not None and asked.on_demand,
         )
+
+
+def settings_of_pool(pool: Pool) -> dict[str, Any]:  # Any: each has its own type
+    """Every setting of a pool by its name; those of `fallback_when` one by one."""
+    own = {one.name: getattr(pool, one.name) for one in fields(Pool) if one.name != "fallback_when"}
+    return own | {f"fallback_when.{one.name}": getattr(pool.fallback_when, one.name) for one in fields(FallbackWhen)}
+
+
+def _refuse_ignored(pool: Pool) -> None:
+    """Raises where a pool has a setting that would have no effect here."""
+    usual = settings_of_pool(Pool(pool.name, credentials=()))
+    for name, value in settings_of_pool(pool).items():
+        if name not in _OBEYED and value != usual[name]:
+            message = f"pool '{pool.name}' has `{name}`, which services do not support"
+            raise errors.error(errors.NOT_AVAILABLE, message, hint=_INSTEAD.get(name, "leave it out"))
 
 
 def _in_workers(name: str, elastic: Elastic | None, slots: int) -> Elastic | None:
