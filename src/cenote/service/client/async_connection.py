@@ -3,27 +3,45 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Generator, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
+
+import msgspec
 
 from cenote.service.client.address import NetworkAddress
-from cenote.service.client.asking import named
+from cenote.service.client.asking import Ask, create, get, named, post, send_files
 from cenote.service.client.async_line import AsyncLine
 from cenote.service.client.connection import place_of
+from cenote.service.client.functions.dispatcher import Dispatcher
+from cenote.service.client.functions.executor import PoolExecutor
+from cenote.service.client.line import Line
 from cenote.service.client.pool_flows import PoolFlows
+from cenote.service.client.pool_handle import PoolHandle
 from cenote.service.client.queue_view import QueueView
 from cenote.service.client.records import (
     CallerRecord,
+    CreatedToken,
     HeardEvent,
     LivePoolRecord,
+    NewPool,
+    NewTask,
+    NewToken,
+    PageLink,
     QueuedTaskRecord,
+    QueueForecast,
     ServiceRecord,
     TaskInstance,
     TaskVerb,
+    TokenRecord,
 )
 from cenote.service.client.task_flows import TaskFlows
+
+Item = TypeVar("Item")
+Value = TypeVar("Value")
+_END = object()
+"""Comes after the last result."""
 
 
 def connect_async(
@@ -79,6 +97,11 @@ class AsyncPoolHandle(PoolFlows):
         """How it is now."""
         return await self._line.carry_out(self.record_flow())
 
+    async def state(self) -> str:
+        """`Submitted`, `PartiallyDispatched`, …, `FullyExecuting`, `Closing`, `Closed`; `PendingDelete` while it is
+        removed."""
+        return "" if self._record is None else (await self.record()).state
+
     async def submit(self) -> Self:
         """Ask for its workers; tasks may be submitted at once, and wait for them."""
         await self._line.carry_out(self.submit_flow())
@@ -87,6 +110,52 @@ class AsyncPoolHandle(PoolFlows):
     async def wait(self, *states: str, timeout: float | None = None) -> str:
         """Until it is in one of these states, or all its workers run; returns the state."""
         return await self._line.carry_out(self.wait_flow(states, timeout))
+
+    async def map(
+        self,
+        function: Callable[[Item], Value],
+        items: Iterable[Item],
+        *,
+        chunksize: int | None = None,
+        ordered: bool = True,
+        return_exceptions: bool = False,
+        timeout: float | None = None,
+        retries: int = 0,
+        progress: bool = False,
+        show: bool = False,
+    ) -> AsyncIterator[Value]:
+        """What a function returns for each item, as `PoolHandle.map`, for `async for`: it begins with the first step.
+        What is left when the loop is left is stopped."""
+        pool = await self._in_threads()
+        results = await asyncio.to_thread(
+            pool.map,
+            function,
+            items,
+            chunksize=chunksize,
+            ordered=ordered,
+            return_exceptions=return_exceptions,
+            timeout=timeout,
+            retries=retries,
+            progress=progress,
+            show=show,
+        )
+        try:
+            while (value := await asyncio.to_thread(next, results, _END)) is not _END:
+                yield value  # type: ignore[misc]  # it is not the end
+        finally:
+            await asyncio.to_thread(results.close)
+
+    async def executor(self, *, timeout: float | None = None, retries: int = 0) -> PoolExecutor:
+        """An executor for `loop.run_in_executor`, as `PoolHandle.executor`."""
+        return await asyncio.to_thread((await self._in_threads()).executor, timeout=timeout, retries=retries)
+
+    async def dispatcher(self) -> Dispatcher:
+        """The way of calls to this pool, which is submitted if it was not."""
+        return (await self._in_threads()).dispatcher()
+
+    async def _in_threads(self) -> PoolHandle:
+        """The same pool for the threads that make calls: they have connections of their own."""
+        return PoolHandle.of(Line(self._line.where), await self._line.carry_out(self.submit_flow()))
 
     async def close(self) -> None:
         """No more tasks: its workers go as soon as the instances that they run are over."""
@@ -118,6 +187,14 @@ class AsyncTaskHandle(TaskFlows):
     async def record(self) -> QueuedTaskRecord:
         """How it is now."""
         return await self._line.carry_out(self.record_flow())
+
+    async def state(self) -> str:
+        """`Submitted`, `PartiallyExecuting`, `FullyExecuting`, `Success`, `Failure`, `Cancelled`, `Paused`."""
+        return "" if self._record is None else str((await self.record()).state)
+
+    async def why(self) -> Sequence[str]:
+        """Why it waits and what is ahead of it, or why it failed."""
+        return (await self.record()).why
 
     async def instances(self) -> Sequence[TaskInstance]:
         """Every instance, by its number."""
@@ -190,8 +267,11 @@ class AsyncConnection:
 
     async def pools(self) -> Sequence[AsyncPoolHandle]:
         """Every pool that is not closed."""
-        found = await self._line.get("/pools", tuple[LivePoolRecord, ...])
-        return [AsyncPoolHandle.of(self._line, record) for record in found]
+        return [AsyncPoolHandle.of(self._line, record) for record in await self.pool_records()]
+
+    async def pool_records(self) -> Sequence[LivePoolRecord]:
+        """The same as they are now, by one question."""
+        return await self._line.get("/pools", tuple[LivePoolRecord, ...])
 
     async def pool(self, name: str) -> AsyncPoolHandle:
         """The pool of this name."""
@@ -199,8 +279,24 @@ class AsyncConnection:
 
     async def tasks(self, *, pool: str | None = None, state: str | None = None) -> Sequence[AsyncTaskHandle]:
         """Tasks, the latest first."""
-        found = await self._line.get("/tasks", tuple[QueuedTaskRecord, ...], pool=pool, state=state)
-        return [AsyncTaskHandle.of(self._line, record) for record in found]
+        return [AsyncTaskHandle.of(self._line, record) for record in await self.task_records(pool=pool, state=state)]
+
+    async def task_records(
+        self, label: str | None = None, *, pool: str | None = None, state: str | None = None
+    ) -> Sequence[QueuedTaskRecord]:
+        """The same as they are now, by one question; or those that have this label, `name` or `name=value`: all that
+        are not over, and the latest of the others."""
+        return await self._line.get("/tasks", tuple[QueuedTaskRecord, ...], label=label, pool=pool, state=state)
+
+    async def add_pool(self, asked: NewPool) -> LivePoolRecord:
+        """Ask for a pool in all its words."""
+        return await self._line.ask(create("/pools", LivePoolRecord, asked))
+
+    async def add_task(self, asked: NewTask) -> QueuedTaskRecord:
+        """Ask for a task in all its words; its `resources` are files of this machine."""
+        paths, uploads = await self._line.carry_out(send_files(asked.resources))
+        sent = msgspec.structs.replace(asked, resources=paths, uploads=uploads)
+        return await self._line.ask(create("/tasks", QueuedTaskRecord, sent))
 
     async def task(self, uuid: str) -> AsyncTaskHandle:
         """The task with this id, or with an id that begins so."""
@@ -210,11 +306,35 @@ class AsyncConnection:
         """Pool → tasks that wait for it, in the order in which they would start now."""
         return QueueView(await self._line.get("/queue", dict[str, tuple[QueuedTaskRecord, ...]], pool=pool))
 
+    async def forecast(self, *, duration: float = 600.0, startup: float = 30.0) -> QueueForecast:
+        """When the tasks of the queue would start and end. `duration` is for tasks that nothing is known of, `startup`
+        from asking for a worker until it comes, both in seconds."""
+        return await self._line.ask(get("/forecast", QueueForecast, wait=60.0, duration=duration, startup=startup))
+
     def events(
         self, *, task: str | None = None, pool: str | None = None, after: str | None = None
     ) -> AsyncIterator[HeardEvent]:
         """What happens from now on, or after an event that was heard."""
         return self._line.events(task=task, pool=pool, after=after)
+
+    async def tokens(self) -> Sequence[TokenRecord]:
+        """Tokens that are not revoked. For the owner of the service, and admins."""
+        return await self._line.get("/tokens", tuple[TokenRecord, ...])
+
+    async def create_token(
+        self, user: str, *, groups: Sequence[str] = (), seconds: int | None = None, admin: bool = False
+    ) -> CreatedToken:
+        """A token for a user. For the owner of the service, and admins."""
+        asked = NewToken(user=user, groups=tuple(groups), seconds=seconds, admin=admin)
+        return await self._line.ask(post("/tokens", CreatedToken, asked))
+
+    async def revoke_token(self, token: str) -> TokenRecord:
+        """Let the token with this id be worth nothing. For the owner of the service, and admins."""
+        return await self._line.ask(Ask("DELETE", f"/tokens/{named(token)}", TokenRecord))
+
+    async def page_link(self) -> PageLink:
+        """A link to the service's page that signs in once. For the owner of the service, at its socket."""
+        return await self._line.ask(post("/page", PageLink))
 
     async def close(self) -> None:
         """End the connection; pools and tasks go on."""
