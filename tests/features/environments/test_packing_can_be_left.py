@@ -25,8 +25,8 @@ OPS = """
         cenote_plugin: ClassVar = ("environment", "held")
 
         def prepare(self, progress):
-            (HERE / "packs").touch()
             progress(PackingStep("compressing", 1_000_000, 5_000_000))
+            (HERE / "packs").touch()
             while not (HERE / "go-on").exists():
                 time.sleep(0.05)
 
