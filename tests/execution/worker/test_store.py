@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from cenote.execution.worker.results import store as run_key
-from cenote.execution.worker.results.store import DamagedResultError, Store
+from cenote.execution.worker.results.store import DamagedResultError, ResultName, Store
 
 
 @pytest.fixture
@@ -47,6 +47,18 @@ def test_a_result_is_there_only_when_it_is_whole(store: Store, monkeypatch: pyte
     monkeypatch.undo()
     assert "ef56" not in store
     assert store.names() == set()
+
+
+@pytest.mark.parametrize("name", ["0123456789abcdef" * 2, "0123456789abcdef" * 2 + "-1", "f" * 32 + "-27"])
+def test_a_name_says_whose_result_it_is_and_which(name: str) -> None:
+    read = ResultName.read(name)
+    assert read is not None
+    assert (read.key, str(read)) == (name[:32], name)
+
+
+@pytest.mark.parametrize("name", ["key", "written", "0123456789abcdef", "f" * 32 + "-", "f" * 32 + "-x", "F" * 32])
+def test_other_files_are_no_results(name: str) -> None:
+    assert ResultName.read(name) is None
 
 
 def test_names_lists_everything_that_is_there(store: Store) -> None:

@@ -20,7 +20,7 @@ from cenote.execution.runtime.result_store.store import open_store
 from cenote.execution.runtime.task_specs import TaskSpecs
 from cenote.execution.worker.results.skim import is_as_written, is_written_again
 from cenote.execution.worker.results.store import NAME as KEY
-from cenote.execution.worker.results.store import DamagedResultError, Store, trusted_key
+from cenote.execution.worker.results.store import DamagedResultError, ResultName, Store, trusted_key
 from cenote.execution.worker.results.written_files import WrittenFiles
 from cenote.execution.worker.task_spec import TaskSpec
 from cenote.planning.plan import Plan, columns_of, events_of, is_for_later, is_skim, maker_of
@@ -159,7 +159,8 @@ class Results:
 
     def forget(self, specs: TaskSpecs, task: int) -> list[str]:
         """No task reads its results any more; the names under which they lay."""
-        names = [name for name in specs.bundles(task) if "-" in name or name == self._plan.tasks.key(task)]
+        whole = self._plan.tasks.key(task)
+        names = [name for name in specs.bundles(task) if _key_in(name) == whole]  # none with parts missing
         names += specs.names_of_events(task)
         for name in names:
             self._store.remove(name)
@@ -183,7 +184,7 @@ class Results:
         laid = [self._laid[name] for name in damaged if name in self._laid]
         refused = {known_by for _, known_by in laid}
         yield from (task for task, _ in laid)
-        keys = {name.partition("-")[0] for name in damaged if name not in self._laid}
+        keys = {_key_in(name) for name in damaged if name not in self._laid}
         names = TaskSpecs(self._plan, Demand())
         for task in range(len(self._plan.tasks)):
             ids = self._plan.ids.of(self._plan.tasks, task)
@@ -241,7 +242,7 @@ class Results:
         current = {self._plan.tasks.key(task) for task in range(len(self._plan.tasks))}
         current.update(name for task in specs.demand.made for name in specs.names_of_events(task))
         sizes = self._store.sizes()
-        for name in [name for name in sizes if name.partition("-")[0] in current]:
+        for name in [name for name in sizes if _key_in(name) in current]:
             self._store.remove(name)
             del sizes[name]
         mine = set(needed).union(self._names_that_stay())
@@ -260,6 +261,12 @@ class Results:
     def close(self) -> None:
         """Nothing more is found or kept."""
         self._kept.close()
+
+
+def _key_in(name: str) -> str:
+    """Empty where no result is called so."""
+    found = ResultName.read(name)
+    return found.key if found else ""
 
 
 def demand_in(plan: Plan, folder: RunFolder, force: Collection[str]) -> Demand:

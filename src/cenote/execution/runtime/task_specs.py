@@ -8,6 +8,7 @@ from pathlib import Path
 
 from cenote.analysis.sources.interface import Source
 from cenote.execution.runtime.demand import Demand, SegmentParts, everything, made_in_full, positions_of
+from cenote.execution.worker.results.store import ResultName
 from cenote.execution.worker.task_spec import Piece, RunSpec, TaskSpec
 from cenote.language.plugins import own_files, registry
 from cenote.language.plugins.kinds import PluginKind
@@ -104,9 +105,11 @@ def make_run_spec(plan: Plan, *, store: Path, files: Path) -> RunSpec:
     )
 
 
-_FIRST_STAGE = 3
-"""In the store, `KEY` is what a task made, `KEY-1` and `KEY-2` what earlier runs made of it, and from here on
-what its stages do to events."""
+_FOUND, _FOUND_FILES, _FIRST_STAGE = 1, 2, 3
+"""Parts of the results of a task, beside what it makes itself: products that earlier runs made, lists of files that
+they wrote, and from there on what its stages do to events."""
+_FOR_LATER = 1
+"""Part of events that leave a task, beside what later tasks read: what later runs read."""
 
 
 class TaskSpecs:
@@ -188,11 +191,11 @@ class TaskSpecs:
 
     def name_of_found(self, task: int) -> str:
         """The name under which those of its products lie there that earlier runs made."""
-        return f"{self._plan.tasks.key(task)}-1"
+        return self._name_of_part(task, _FOUND)
 
     def name_of_found_files(self, task: int) -> str:
         """The same, of lists of the files that they wrote."""
-        return f"{self._plan.tasks.key(task)}-2"
+        return self._name_of_part(task, _FOUND_FILES)
 
     def name_of_events(self, task: int, stage: str) -> str:
         """The name under which the events of a stage lie there that leave this task."""
@@ -221,7 +224,8 @@ class TaskSpecs:
         }
         leaving = self._leaving_of(task)
         for stage in self.demand.leaving.get(task, ()):
-            found[events_of(stage)] = (f"{self.name_of_events(task, stage)}-1", leaving[stage])
+            name = str(ResultName(self.name_of_events(task, stage), _FOR_LATER))
+            found[events_of(stage)] = (name, leaving[stage])
         return found
 
     def _leaving_of(self, task: int) -> dict[str, bytes]:
@@ -229,7 +233,10 @@ class TaskSpecs:
 
     def _name_of_columns(self, task: int, stage: str) -> str:
         segment = self._plan.segments[int(self._plan.tasks.segment[task])]
-        return f"{self._plan.tasks.key(task)}-{_FIRST_STAGE + segment.stages.index(stage)}"
+        return self._name_of_part(task, _FIRST_STAGE + segment.stages.index(stage))
+
+    def _name_of_part(self, task: int, part: int) -> str:
+        return str(ResultName(self._plan.tasks.key(task), part))
 
     def bundles(self, task: int) -> tuple[str, ...]:
         """Every name under which its products lie there: of this run, and of earlier ones."""

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from cenote.common import storage
+from cenote.common.values import dataclass
 from cenote.execution.worker.results.bundle import ByteBuffer, pack, unpack
 
 # Keep the key of a run's folder, by which results are known to be the run's own.
@@ -88,9 +89,28 @@ _SEAL = struct.Struct("<8sQ16s32s")
 """What a stored file begins with: a word, its whole length, which key sealed it, and the keyed sum of the rest."""
 _SEALED = b"cenote2\n"
 _HASH = 32
-_NAME = re.compile(r"[0-9a-f]{32}(-\d+)?")
 _LONG_SECONDS = 10.0
 """Work that is worth waiting for the disk: what took less is on the disk soon enough, and made again as quickly."""
+_NAME_OF_RESULT = re.compile(r"([0-9a-f]{32})(?:-(\d+))?")
+
+
+@dataclass(frozen=True)
+class ResultName:
+    """What a result is called, in the store and on its way there; as text it is `KEY`, `KEY-1`, `KEY-2`, …"""
+
+    key: str
+    """A content hash: of the task that it belongs to, or of the events."""
+    part: int = 0
+    """Which of several results with this key it is. Who writes them says what each part is."""
+
+    def __str__(self) -> str:
+        return f"{self.key}-{self.part}" if self.part else self.key
+
+    @classmethod
+    def read(cls, text: str) -> ResultName | None:
+        """None where no result is called so."""
+        match = _NAME_OF_RESULT.fullmatch(text)
+        return match and cls(match[1], int(match[2] or 0))
 
 
 class DamagedResultError(Exception):
@@ -217,7 +237,7 @@ class Store:
         """Forget everything: the results, what was half written, and the key. Files of other names stay."""
         for folder in [entry for entry in self.folder.glob("??") if entry.is_dir()]:
             for file in list(folder.iterdir()):
-                if _NAME.fullmatch(file.name.removeprefix(".").partition(".")[0]):
+                if ResultName.read(file.name.removeprefix(".").partition(".")[0]):
                     file.unlink(missing_ok=True)
             with suppress(OSError):  # somebody keeps something there
                 folder.rmdir()
