@@ -71,3 +71,8 @@ def test_no_code_asks_for_a_backend_or_a_strategy_by_its_name() -> None:
     known = {*registry.built_in_names(PluginKind.BACKEND), *registry.built_in_names(PluginKind.STRATEGY)}
     compared = [(name, node) for name, node in nodes() if isinstance(node, ast.Compare)]
     assert [f"{name}:{node.lineno}" for name, node in compared if texts_in(node) & known] == []
+
+
+def test_the_engine_decides_by_its_plan_and_not_by_the_workflow_behind_it() -> None:
+    reads = [(name, node) for name, node in nodes() if isinstance(node, ast.Attribute) and node.attr == "workflow"]
+    assert [f"{name}:{node.lineno}" for name, node in reads if name.startswith("engine/")] == []

@@ -11,6 +11,7 @@ import pytest
 from builders.plans import tasks_in
 from cenote.analysis.operations.support.events import DatasetInfo
 from cenote.common.machine import Machine
+from cenote.language.execution import Amounts
 from cenote.language.read import read_workflow
 from cenote.language.workflow import Workflow
 from cenote.planning.identity import lineages
@@ -112,6 +113,21 @@ def test_stages_on_one_pool_fuse_into_one_segment(read) -> None:  # type: ignore
     assert segment.stages == ("A", "B", "C", "D")
     assert segment.source is not None
     assert segment.source.columns["data"] == ("HLT", "MET_pt")
+
+
+def test_a_segment_asks_for_the_most_of_each_amount_and_fits_where_unstated_cpus_count_as_one(read) -> None:  # type: ignore[no-untyped-def]
+    (segment,) = segments_of(
+        read(
+            """
+            analysis:
+              stages:
+                - {id: A, op: filter, params: {expr: "HLT"}, execution: {resources: {memory: 2GB}}}
+                - {id: B, op: filter, params: {expr: "MET_pt > 1"}, execution: {resources: {cpus: 0.5, memory: 1GB}}}
+            """
+        )
+    )
+    assert segment.amounts == Amounts(cpus=0.5, memory=2 * 10**9)
+    assert segment.room == Amounts(cpus=1, memory=2 * 10**9)
 
 
 def test_each_change_of_pool_starts_a_segment_and_only_needed_columns_cross(read) -> None:  # type: ignore[no-untyped-def]

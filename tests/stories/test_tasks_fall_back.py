@@ -1,5 +1,7 @@
 """Stories of tasks that move to another pool: for want of a worker, after preemptions, out of memory."""
 
+from dataclasses import replace
+
 import pytest
 
 from builders.plans import SegmentSketch, a_plan, a_pool, a_segment
@@ -17,6 +19,7 @@ from cenote.engine.messages import (
 )
 from cenote.engine.task_classes import EngineOptions
 from cenote.language.execution import FallbackWhen, RunLimits
+from cenote.planning.placement.pools import Candidate, StagePlacement, Verdict
 from cenote.planning.plan import Plan
 
 MANAGED = EngineOptions(manages_workers=True, window_per_slot=1.0)
@@ -145,6 +148,16 @@ def test_a_failure_of_the_users_code_never_moves_a_task(cause: Cause) -> None:
 
     assert not [command for command in commands if isinstance(command, FellBack)]
     assert not [command for command in commands if isinstance(command, RunTask) and command.pool != "gpu"]
+
+
+def test_a_run_begins_with_the_stages_that_do_not_get_the_pool_that_they_prefer() -> None:
+    plan = a_plan(partitions=2, segments=[a_segment("Infer", pools=["default", "spare"])])
+    refused = Candidate("gpu", fits=False, reason="will never have a worker: its `workers` is 0")
+    placed = StagePlacement("Infer", ("default", "spare"), Verdict.YES, "prefers 'gpu'", passed_over=refused)
+    story = Story(replace(plan, placement=replace(plan.placement, stages=(placed,))), MANAGED)
+    (moved,) = [one for one in work(story.after(started())) if isinstance(one, FellBack)]
+    assert (moved.stage, moved.from_pool, moved.to_pool, moved.alternatives) == ("Infer", "gpu", "default", ("spare",))
+    assert moved.reason == "pool 'gpu' will never have a worker: its `workers` is 0"
 
 
 def test_a_task_that_is_preempted_too_often_moves_alone() -> None:

@@ -166,7 +166,7 @@ class _Play:
 
     def __init__(self, plan: Plan, model: DurationModel) -> None:
         self._plan, self._model = plan, model
-        self._engine = Engine(plan, EngineOptions(manages_workers=True, limits=plan.workflow.execution.limits))
+        self._engine = Engine(plan, EngineOptions(manages_workers=True, limits=plan.limits))
         self._pools = {pool.name: _Pool(pool) for pool in plan.placement.pools}
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
         self._order = 0

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cenote.common.values import dataclass
 from cenote.language.execution import Amounts, RunLimits
-from cenote.planning.placement.pools import PlacedPool, lacking, largest, share
+from cenote.planning.placement.pools import PlacedPool, lacking, share
 from cenote.planning.plan import Plan, Segment, TaskTable
 
 
@@ -85,18 +85,13 @@ def choices_of(segment: Segment, plan: Plan, *, merges: bool) -> tuple[Candidate
     else:
         first = tuple(CandidatePools((pool,)) for pool in segment.pools)
     known = {pool.name: pool for pool in plan.placement.pools}
-    asked = Amounts() if merges else _asked(segment, plan)
+    asked = Amounts() if merges else segment.room
     reached = [name for choice in first for name in choice.pools]
     for name in reached:  # grows while it is read: fallbacks of fallbacks come last
         further = known[name].fallback if name in known else ()
         reached += [other for other in further if other not in reached and _fits(known.get(other), asked)]
     own = sum(len(choice.pools) for choice in first)
     return (*first, *(CandidatePools((name,), own=False) for name in reached[own:]))
-
-
-def _asked(segment: Segment, plan: Plan) -> Amounts:
-    mine = set(segment.stages)
-    return largest(stage.requirement.amounts for stage in plan.workflow.stages if stage.id in mine)
 
 
 def _fits(pool: PlacedPool | None, asked: Amounts) -> bool:
@@ -115,7 +110,7 @@ class EngineOptions:
     skips: frozenset[str] = frozenset()
     """Datasets that do without files which cannot be read: these do not end the run, whoever plans it again."""
     limits: RunLimits = field(default_factory=RunLimits)
-    """As the workflow's `execution.limits` says."""
+    """Of the plan."""
     window_per_slot: float = 2.0
     """Tasks sent to a pool for each of its slots, so that a worker finds its next task already there."""
     ahead_seconds: float = 0.0

@@ -207,6 +207,7 @@ def build_plan(
         made_of=made_of,
         products=_products(workflow, segments, analysed.resolved, results),
         stages=_summaries(workflow, segments, analysed.resolved, [len(runs) for runs in layout.runs]),
+        limits=workflow.execution.limits,
         warnings=tuple(dict.fromkeys([*analysed.warnings, *notes])),
         digest=digest_of(table.keys.hex()),
         resources=_resources(workflow, analysed.resolved),

@@ -13,7 +13,7 @@ from cenote.analysis.modifiers.support.measures import Measure
 from cenote.analysis.operations.support.events import DatasetInfo
 from cenote.common.text import plural
 from cenote.common.values import dataclass
-from cenote.language.execution import Amounts
+from cenote.language.execution import Amounts, RunLimits
 from cenote.language.plugins.resources import ResourceFile
 from cenote.language.systematics import Fillings, Varied
 from cenote.language.workflow import Render, Workflow
@@ -266,6 +266,8 @@ class Segment:
     """Of everything that decides its results, except the data."""
     amounts: Amounts = Amounts()
     """What one of its tasks needs: the most that any of its stages asks for."""
+    room: Amounts = Amounts()
+    """What a slot holds where its tasks fit: the same, and a cpu for a stage that states none."""
     kept: bool = False
     """Whether the events that leave it are stored for later runs."""
     part: str = ""
@@ -583,6 +585,7 @@ class Plan:
     layout: TaskLayout
     products: tuple[ProductPlan, ...]
     stages: tuple[StageSummary, ...]
+    limits: RunLimits = RunLimits()
     warnings: tuple[str, ...] = ()
     digest: str = ""
     ids: ResultIds = ResultIds()

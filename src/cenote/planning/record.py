@@ -322,7 +322,7 @@ class PlanRecord(msgspec.Struct, frozen=True, kw_only=True):
         return cls(
             workflow=plan.workflow.file.name,
             backend=plan.workflow.execution.backend,
-            limits=plan.workflow.execution.limits,
+            limits=plan.limits,
             digest=plan.digest,
             stages=tuple(PlannedStage.of(stage, plan.placement.by_stage.get(stage.stage)) for stage in plan.stages),
             pools=tuple(

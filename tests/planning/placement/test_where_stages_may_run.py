@@ -14,7 +14,7 @@ from cenote.language.execution import Amounts, DefaultPools, Elastic, Pool
 from cenote.language.systematics import Origin
 from cenote.language.workflow import Execution, Requirement, Stage, Workflow
 from cenote.planning.placement.place import place
-from cenote.planning.placement.pools import Placement, Verdict
+from cenote.planning.placement.pools import Candidate, Placement, Verdict
 
 GB = 10**9
 NOTHING = Amounts()
@@ -248,6 +248,14 @@ def test_a_preferred_pool_without_workers_is_passed_over_with_a_warning() -> Non
     assert found.warnings == (
         "stage 'S' prefers 'gpu', then 'default'; pool 'gpu' will never have a worker, so it runs on 'default'",
     )
+    assert found.stages[0].passed_over == Candidate("gpu", False, "will never have a worker: its `workers` is 0")
+
+
+@pytest.mark.parametrize("asks", [{"prefer": "gpu"}, {"fallback": ("gpu",)}, {"prefer": "default"}, {"pool": "gpu"}])
+def test_nothing_is_passed_over_where_a_stage_gets_what_it_prefers(asks: dict[str, Any]) -> None:
+    found = on_a_cluster(a_stage("S", **asks), pools=(DEFAULT, GPU))
+    assert found.stages[0].pools
+    assert found.stages[0].passed_over is None
 
 
 def test_a_label_that_no_pool_provides_names_the_pools_and_the_nearest_label() -> None:

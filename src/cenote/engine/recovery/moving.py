@@ -162,25 +162,20 @@ class TaskMover:
 
     def passed_over(self, now: float) -> Iterator[Record]:
         """Stages whose preferred pool will never have a worker: placement has moved them before the run began."""
-        placements = self.plan.placement.by_stage
         tasks = {stage.stage: stage.tasks for stage in self.plan.stages}
-        for stage in self.plan.workflow.stages:
-            first, placed = stage.requirement.prefer, placements.get(stage.id)
-            if first is None or placed is None or not placed.pools or first in placed.pools:
-                continue
-            for refused in placed.considered:
-                if refused.pool == first and not refused.fits:
-                    move = FellBack(
-                        at=now,
-                        stage=stage.id,
-                        task=None,
-                        tasks=tasks.get(stage.id, 0),
-                        from_pool=first,
-                        to_pool=placed.pools[0],
-                        reason=f"pool '{first}' {refused.reason}",
-                        alternatives=placed.pools[1:],
-                    )
-                    yield Record(move)
+        for placed in self.plan.placement.stages:
+            if (refused := placed.passed_over) is not None:
+                move = FellBack(
+                    at=now,
+                    stage=placed.stage,
+                    task=None,
+                    tasks=tasks.get(placed.stage, 0),
+                    from_pool=refused.pool,
+                    to_pool=placed.pools[0],
+                    reason=f"pool '{refused.pool}' {refused.reason}",
+                    alternatives=placed.pools[1:],
+                )
+                yield Record(move)
 
     def stage_of(self, task_class: TaskClass) -> str:
         """The stage that speaks for a class: the first one; of merges, the first with something to merge."""

@@ -210,7 +210,7 @@ class _Driver:
             choices = EngineOptions(
                 keep_going=self.options.keep_going,
                 skips=frozenset(one.name for one in plan.workflow.datasets if one.on_bad_file == "skip"),
-                limits=plan.workflow.execution.limits,
+                limits=plan.limits,
                 manages_workers=session.manages_workers,
                 ahead_seconds=_AHEAD,
             )

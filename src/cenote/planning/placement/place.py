@@ -39,7 +39,7 @@ def place(workflow: Workflow, machine: Machine, *, on_this_machine: bool = True,
     wishes = {_wish(stage.requirement): stage for stage in reversed(workflow.stages)}
     routes = {wish: route(stage.requirement, labels) for wish, stage in wishes.items()}
     sizes = {pool.name: sized(pool, _asked(pool, routes)) for pool in execution.pools}
-    answers = {wish: _answer(routes[wish], wish[-1], sizes) for wish in wishes}
+    answers = {wish: _answer(wish, routes[wish], sizes) for wish in wishes}
     stages = tuple(replace(answers[_wish(stage.requirement)].placement, stage=stage.id) for stage in workflow.stages)
     here = {pool.name for pool in execution.pools if on_this_machine and _starts_here(pool, execution)}
     merge_pool = _merge_pool(labels, sizes)
@@ -73,7 +73,8 @@ def _starts_here(pool: Pool, execution: Execution) -> bool:
     return runs_here(execution.backend) or starts_here(pool.strategy or execution.strategy)
 
 
-def _answer(found: Route, asked: Amounts, sizes: Mapping[str, Sized]) -> _Answer:
+def _answer(wish: _Wish, found: Route, sizes: Mapping[str, Sized]) -> _Answer:
+    _, prefer, *_, asked = wish
     allowed = frozenset(found.allowed)
     considered = {
         name: _candidate(size, found, asked) if name in allowed else Candidate(name, False, found.outside)
@@ -97,6 +98,7 @@ def _answer(found: Route, asked: Amounts, sizes: Mapping[str, Sized]) -> _Answer
             reason=reason,
             shared=found.shared and len(pools) > 1,
             considered=tuple(considered.values()),
+            passed_over=considered.get(prefer) if pools and prefer is not None and prefer not in pools else None,
         ),
     )
 

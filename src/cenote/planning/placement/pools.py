@@ -99,6 +99,8 @@ class StagePlacement:
     shared: bool = False
     """Whether the pools share the work (same label) rather than being tried one after the other."""
     considered: tuple[Candidate, ...] = ()
+    passed_over: Candidate | None = None
+    """The pool that the stage prefers, where others have to do."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from cenote.common.values import dataclass
 from cenote.language.plugins import registry
 from cenote.language.plugins.kinds import PluginKind
 from cenote.language.workflow import PluginUse, Workflow
-from cenote.planning.placement.pools import Placement, most_of_each
+from cenote.planning.placement.pools import Placement, largest, most_of_each
 from cenote.planning.plan import Fill, PlannedModifier, Segment, SourceStep, Step, WriteStep
 from cenote.planning.stages.columns import ColumnFlow, is_beside
 from cenote.planning.stages.resolve import SOURCE, Resolved, ResolvedStage, same_settings
@@ -145,6 +145,7 @@ class _Fusing:
         exports = {s.id: tuple(sorted(self.crossing[s.id])) for s in group if s.id in self.crossing}
         source = self._source_step(group)
         placed = self.placement.by_stage[group[0].id]
+        asked = [stage.stage.requirement.amounts for stage in group]
         return Segment(
             index=number,
             name=first_to_last(list(dict.fromkeys(s.stage.varied.stage if s.stage.varied else s.id for s in group))),
@@ -156,7 +157,8 @@ class _Fusing:
             root=group[0].root,
             imports=tuple(imports),
             exports=exports,
-            amounts=most_of_each([stage.stage.requirement.amounts for stage in group]),
+            amounts=most_of_each(asked),
+            room=largest(asked),
             kept=any(stage in self.kept for stage in exports),
         )
 
