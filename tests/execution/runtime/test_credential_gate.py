@@ -62,7 +62,7 @@ class Scene:
     def __init__(self) -> None:
         self.now, self.renewed = 0.0, False
         self.inner = Inner()
-        self.gate = CredentialGate(self.inner, _Watch(self), clock=lambda: self.now)
+        self.gate = CredentialGate(self.inner, self.inner, _Watch(self), clock=lambda: self.now)
 
     def run(self, task: int, kind: Literal["run", "merge"] = "run") -> None:
         self.gate.run(TaskSpec(task, f"key {task}", kind, segment=0), "default")

@@ -20,7 +20,7 @@ from cenote.engine.messages import (
     WorkerLost,
     WorkerRequested,
 )
-from cenote.execution.backends.interface import JoinedSession
+from cenote.execution.backends.interface import JoinedWorkers
 from cenote.execution.launch import LOG, WORKER, Launch
 from cenote.execution.runtime.job_queue import BackgroundCalls
 from cenote.execution.runtime.worker_jobs import WorkerJobs
@@ -28,9 +28,6 @@ from cenote.execution.strategies.htcondor.strategy import HTCondor
 from cenote.execution.strategies.interface import JobId, Strategy
 from cenote.execution.strategies.slurm.file_transfer import FileTransfers
 from cenote.execution.strategies.slurm.strategy import Slurm
-from cenote.execution.worker.process.credentials import DeliveredCredential
-from cenote.execution.worker.process.lifetime import Lifetime
-from cenote.execution.worker.task_spec import TaskSpec
 from cenote.testing.launches import a_launch
 from cenote.testing.scripted_shell import HANGS, AtOnce, Reply, ScriptedShell, complains, scripted_shell
 
@@ -72,26 +69,14 @@ class Site:
         return lost, TaskFailed(at=self.now, task=0, pool="gpu", worker=worker, failure=failure)
 
 
-class _Told(JoinedSession):
+class _Told(JoinedWorkers):
     def __init__(self, site: Site) -> None:
         self._site = site
-
-    def launch(self, pool: str, *, lifetime: Lifetime | None = None) -> Launch:
-        raise NotImplementedError
-
-    def deliver(self, pool: str, credentials: Sequence[DeliveredCredential]) -> None:
-        raise NotImplementedError
 
     def events(self, seconds: float) -> list[AnyEvent]:
         del seconds
         heard, self._site.heard = self._site.heard, []
         return heard
-
-    def run(self, envelope: TaskSpec, pool: str) -> None:
-        raise NotImplementedError
-
-    def cancel(self, task: int) -> None:
-        raise NotImplementedError
 
     def drop(self, workers: Sequence[str]) -> None:
         self._site.dropped += workers

@@ -1,4 +1,4 @@
-"""Backends open a session, which runs tasks and reports what happens."""
+"""Backends open a session, which runs tasks; where strategies start its workers, these join it and leave it."""
 
 from __future__ import annotations
 
@@ -61,11 +61,21 @@ class MeetingPoint:
     """What workers are told instead, with a port or without: `driver.example:8786`."""
 
 
-class Session(ABC):
-    """Tasks go in, events come out. Only one thread may use it."""
+class EventSource(ABC):
+    """Reports what happens, until it is closed. Only one thread may use it."""
 
-    manages_workers: bool = False
-    """Whether workers come only when asked for; if not, they join by themselves and nobody asks."""
+    @abstractmethod
+    def events(self, seconds: float) -> list[AnyEvent]:
+        """What happened; waits up to this long for the first event."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End all workers now. Nothing is left running."""
+
+
+class Session(EventSource):
+    """Runs tasks: they go in, and events come out. Its workers join by themselves, unless it is a `JoinedSession`."""
+
     occupies_driver: bool = False
     """Whether tasks run in the thread that asks for events: the driver can do nothing beside them."""
 
@@ -77,34 +87,24 @@ class Session(ABC):
     def cancel(self, task: int) -> None:
         """Stop a task, started or not; an event tells when it is gone. One that is gone already is not an error."""
 
-    def start_workers(self, pool: str, count: int) -> None:
-        """Ask for so many workers; returns at once, events tell what becomes of each."""
-        raise NotImplementedError
-
-    def stop_workers(self, pool: str, workers: tuple[str, ...], reason: str) -> None:
-        """End these workers once their data is handed over; returns at once, events tell when they are gone."""
-        raise NotImplementedError
-
-    def end_workers(self, pool: str, workers: tuple[str, ...], reason: str) -> None:
-        """End these workers, which do not answer, with whatever they run; returns at once, events tell of them."""
-        raise NotImplementedError
-
-    @abstractmethod
-    def events(self, seconds: float) -> list[AnyEvent]:
-        """What happened; waits up to this long for the first event."""
-
-    def forget(self, names: Sequence[str]) -> None:  # noqa: B027  # most sessions keep nothing themselves
+    def forget(self, names: Sequence[str]) -> None:  # most sessions keep nothing themselves
         """Nobody will read these results any more; what is not here is not an error."""
 
+
+class JoinedWorkers(EventSource):
+    """Workers that were started elsewhere, by strategies, and joined: events tell who comes and goes."""
+
     @abstractmethod
-    def close(self) -> None:
-        """End all workers now. Nothing is left running."""
+    def retire(self, workers: Sequence[str]) -> None:
+        """Let these workers end once their data is handed over; returns at once."""
+
+    @abstractmethod
+    def drop(self, workers: Sequence[str]) -> None:
+        """Have nothing to do with these workers any more: they do not answer. Returns at once."""
 
 
-class JoinedSession(Session):
-    """A session whose workers are started elsewhere, by strategies, and join it."""
-
-    manages_workers = True
+class JoinedSession(Session, JoinedWorkers):
+    """Runs tasks on workers that join it."""
 
     @abstractmethod
     def launch(self, pool: str, *, lifetime: Lifetime | None = None) -> Launch:
@@ -116,13 +116,21 @@ class JoinedSession(Session):
         """From now on, workers of this pool have these: those that join before their first task, and those that are
         there soon. They travel where only the run's own workers can read them, and end with the worker."""
 
-    @abstractmethod
-    def retire(self, workers: Sequence[str]) -> None:
-        """Let these workers end once their data is handed over; returns at once."""
+
+class Workers(ABC):
+    """Starts and ends the workers of a run, as its engine asks for them."""
 
     @abstractmethod
-    def drop(self, workers: Sequence[str]) -> None:
-        """Have nothing to do with these workers any more: they do not answer. Returns at once."""
+    def start_workers(self, pool: str, count: int) -> None:
+        """Ask for so many workers; returns at once, events tell what becomes of each."""
+
+    @abstractmethod
+    def stop_workers(self, pool: str, workers: tuple[str, ...], reason: str) -> None:
+        """End these workers once their data is handed over; returns at once, events tell when they are gone."""
+
+    @abstractmethod
+    def end_workers(self, pool: str, workers: tuple[str, ...], reason: str) -> None:
+        """End these workers, which do not answer, with whatever they run; returns at once, events tell of them."""
 
 
 class Backend(Plugin):

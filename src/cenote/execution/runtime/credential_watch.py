@@ -15,7 +15,7 @@ import msgspec
 from cenote.common.errors import SHORT_CREDENTIAL, CenoteError, printable, words_of
 from cenote.common.text import clock_time
 from cenote.engine.messages import AnyEvent, CredentialRenewed, PoolHeld, TaskFailed, Warned
-from cenote.execution.backends.interface import Session
+from cenote.execution.backends.interface import EventSource, Session
 from cenote.execution.backends.support.outcomes import withdrawn
 from cenote.execution.credentials.interface import CredentialFacts
 from cenote.execution.runs.credentials import NamedCredential, RunCredentials
@@ -191,11 +191,11 @@ _LATE = 30.0
 
 
 class CredentialGate(Session):
-    """A session whose tasks wait here while a credential of their pool has ended."""
+    """Tasks of a session wait here while a credential of their pool has ended."""
 
-    def __init__(self, inner: Session, watch: CredentialWatch, clock: Callable[[], float]) -> None:
-        self._inner, self._watch, self._clock = inner, watch, clock
-        self.manages_workers = inner.manages_workers
+    def __init__(self, inner: Session, news: EventSource, watch: CredentialWatch, clock: Callable[[], float]) -> None:
+        """`news` is what happens to the tasks: the session itself, or who reports for it."""
+        self._inner, self._news, self._watch, self._clock = inner, news, watch, clock
         self._held: dict[int, tuple[TaskSpec, str]] = {}
         """Task → what is to be run, and in which pool."""
         self._closed: set[str] = set()
@@ -218,7 +218,7 @@ class CredentialGate(Session):
             self._inner.cancel(task)
 
     def events(self, seconds: float) -> list[AnyEvent]:
-        news = self._inner.events(0.0 if self._events else seconds)
+        news = self._news.events(0.0 if self._events else seconds)
         renewed = self._watch.news()
         for pool in tuple(self._closed):
             self._is_closed(pool)
@@ -227,21 +227,12 @@ class CredentialGate(Session):
         events, self._events = self._events, []
         return [*renewed, *events, *(self._excused(event) for event in news)]
 
-    def start_workers(self, pool: str, count: int) -> None:
-        self._inner.start_workers(pool, count)
-
-    def stop_workers(self, pool: str, workers: tuple[str, ...], reason: str) -> None:
-        self._inner.stop_workers(pool, workers, reason)
-
-    def end_workers(self, pool: str, workers: tuple[str, ...], reason: str) -> None:
-        self._inner.end_workers(pool, workers, reason)
-
     def forget(self, names: Sequence[str]) -> None:
         self._inner.forget(names)
 
     def close(self) -> None:
         with ExitStack() as at_last:
-            at_last.callback(self._inner.close)
+            at_last.callback(self._news.close)
             self._watch.stop()
 
     def _is_closed(self, pool: str) -> bool:

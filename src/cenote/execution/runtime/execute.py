@@ -21,7 +21,14 @@ from cenote.common.values import dataclass
 from cenote.engine.machine import Engine
 from cenote.engine.messages import AnyEvent, EndStatus, RunFinished, RunStarted, TaskReused, Warned
 from cenote.engine.task_classes import EngineOptions
-from cenote.execution.backends.interface import ExpectedWork, JoinedSession, Session, SessionRequest
+from cenote.execution.backends.interface import (
+    EventSource,
+    ExpectedWork,
+    JoinedSession,
+    Session,
+    SessionRequest,
+    Workers,
+)
 from cenote.execution.launch import LaunchingRun, RunLocation
 from cenote.execution.packing.archive import PackingStep, Progress, unheard
 from cenote.execution.runs.changed.ingredients import Ingredients, ingredients_of, read_ingredients, write_ingredients
@@ -169,6 +176,20 @@ class _Ending:
                 self.publication.failures.append(_failure_of_run(problem))
 
 
+@dataclass(frozen=True)
+class _Opened:
+    """What runs the tasks of a run, and what comes before it."""
+
+    backend: Session
+    """As the backend opened it."""
+    tasks: Session
+    """Takes the tasks for it."""
+    workers: Workers | None
+    """Starts and ends its workers; None where they join by themselves."""
+    news: EventSource
+    """Reports for all of them, and closes all of them."""
+
+
 @dataclass
 class _Driver:
     """Drives a plan in its folder, again where a stored result proves to be damaged."""
@@ -205,13 +226,13 @@ class _Driver:
             others = tuple(sorted(results.owners))
             write_record(self.folder.provenance, msgspec.structs.replace(self.provenance, results_of=others))
         settled = len(plan.tasks) - len(specs.demand.made)
-        session = self._open(run, _expected_work(plan, settled=settled), at_last)
+        opened = self._open(run, _expected_work(plan, settled=settled), at_last)
         with ending.brought_about():
             choices = EngineOptions(
                 keep_going=self.options.keep_going,
                 skips=frozenset(one.name for one in plan.workflow.datasets if one.on_bad_file == "skip"),
                 limits=plan.limits,
-                manages_workers=session.manages_workers,
+                manages_workers=opened.workers is not None,
                 ahead_seconds=_AHEAD,
             )
             engine = Engine(plan, choices)
@@ -221,10 +242,21 @@ class _Driver:
 
             def listen(events: Sequence[AnyEvent]) -> None:
                 self.watched(events)
-                if not session.occupies_driver:
+                if not opened.backend.occupies_driver:
                     publisher.hear(events)
 
-            loop = Loop(engine, session, self.journal, specs, results, files, listen, self.interruptions)
+            loop = Loop(
+                engine,
+                opened.tasks,
+                opened.workers,
+                opened.news,
+                self.journal,
+                specs,
+                results,
+                files,
+                listen,
+                self.interruptions,
+            )
             try:
                 ending.status = loop.run(self._first_events(specs.demand, run=run, at=started))
                 again = ending.status != "cancelled" and results.drop_damaged(engine.failures.values())
@@ -272,7 +304,7 @@ class _Driver:
         self.results.warnings.clear()
         return found
 
-    def _open(self, run: str, work: ExpectedWork, at_last: ExitStack) -> Session:
+    def _open(self, run: str, work: ExpectedWork, at_last: ExitStack) -> _Opened:
         """Start what runs the tasks; `at_last` ends it."""
         plan, folder, options = self.plan, self.folder, self.options
         setup = self.setup
@@ -290,9 +322,10 @@ class _Driver:
             clock=time.time,
             complete=setup.complete,
         )
-        with ExitStack() as opened:
+        with ExitStack() as until_open:
             session = backend_of(plan).open(request)
-            opened.callback(lambda: session.close())  # of whatever it is by then
+            found = _Opened(session, session, None, session)
+            until_open.callback(lambda: found.news.close())  # of whatever it is by then
             deliver = session.deliver if isinstance(session, JoinedSession) else _inherited
             if isinstance(session, JoinedSession):
                 from cenote.execution.runtime.worker_jobs import WorkerJobs  # of runs with workers elsewhere alone
@@ -303,22 +336,23 @@ class _Driver:
                 }
                 for pool, (launch, strategy) in pools.items():
                     strategy.render(launch, [worker_name(pool, 1)])  # what cannot be written down is refused now
-                session = WorkerJobs(session, pools, clock=time.time, hurried=lambda: self.interruptions.hurried)
+                jobs = WorkerJobs(session, pools, clock=time.time, hurried=lambda: self.interruptions.hurried)
+                found = replace(found, workers=jobs, news=jobs)
             if setup.credentials.all:
-                session = self._guarded(session, deliver)
-            at_last.push(opened.pop_all())
-        return session
+                found = self._guarded(found, deliver)
+            at_last.push(until_open.pop_all())
+        return found
 
-    def _guarded(self, session: Session, deliver: Deliver) -> Session:
+    def _guarded(self, opened: _Opened, deliver: Deliver) -> _Opened:
         """With workers that always have credentials which hold."""
         from cenote.execution.runs.horizon import Horizon  # of runs with credentials alone
         from cenote.execution.runtime.credential_watch import CredentialGate, CredentialWatch
 
         names = [pool.name for pool in self.plan.placement.pools]
         watch = CredentialWatch(self.setup.credentials, names, deliver, lambda: Horizon.of(self.watched.view))
-        gate = CredentialGate(session, watch, clock=time.time)
+        gate = CredentialGate(opened.tasks, opened.news, watch, clock=time.time)
         watch.start()
-        return gate
+        return replace(opened, tasks=gate, news=gate)
 
     def _publish(self, publisher: Publisher) -> Publication:
         def published(done: int, of: int) -> None:

@@ -27,7 +27,7 @@ from cenote.engine.messages import (
     TaskFailed,
     Tick,
 )
-from cenote.execution.backends.interface import Session
+from cenote.execution.backends.interface import EventSource, Session, Workers
 from cenote.execution.runs.folder import Pulse
 from cenote.execution.runs.journal import Journal
 from cenote.execution.runs.view.counts import TasksSeen
@@ -48,6 +48,10 @@ class Loop:
 
     engine: Engine
     session: Session
+    workers: Workers | None
+    """None where they join by themselves: the engine asks for none."""
+    news: EventSource
+    """What happens to tasks and workers."""
     journal: Journal
     specs: TaskSpecs
     results: Results
@@ -67,7 +71,7 @@ class Loop:
         heard = 0
         self._take(list(first))
         while self.status is None:
-            events: list[AnyEvent] = self.session.events(_WAIT)
+            events: list[AnyEvent] = self.news.events(_WAIT)
             if self.interruptions.count > heard:
                 heard = self.interruptions.count
                 events.append(CancelAsked(at=self.clock()))
@@ -108,12 +112,9 @@ class Loop:
                 self.session.run(spec, pool)
             case CancelTask(task):
                 self.session.cancel(task)
-            case StartWorkers(pool, count):
-                self.session.start_workers(pool, count)
-            case StopWorkers(pool, workers, reason):
-                self.session.stop_workers(pool, workers, reason)
-            case EndWorkers(pool, workers, reason):
-                self.session.end_workers(pool, workers, reason)
+            case StartWorkers() | StopWorkers() | EndWorkers():
+                assert self.workers is not None, "the engine knows whether it manages workers"
+                _change(self.workers, command)
             case Record(event):
                 self._journal([event])
             case ForgetTask(task):
@@ -122,6 +123,16 @@ class Loop:
                 self.status = status
             case _:
                 assert_never(command)
+
+
+def _change(these: Workers, command: StartWorkers | StopWorkers | EndWorkers) -> None:
+    match command:
+        case StartWorkers(pool, count):
+            these.start_workers(pool, count)
+        case StopWorkers(pool, workers, reason):
+            these.stop_workers(pool, workers, reason)
+        case EndWorkers(pool, workers, reason):
+            these.end_workers(pool, workers, reason)
 
 
 # Keep the view of a run up to date while it is driven, and show it.

@@ -23,12 +23,11 @@ from cenote.engine.messages import (
     WorkerLost,
     WorkerRequested,
 )
-from cenote.execution.backends.interface import JoinedSession, Session
+from cenote.execution.backends.interface import EventSource, JoinedWorkers, Workers
 from cenote.execution.launch import Launch
 from cenote.execution.runtime.job_queue import BackgroundCalls, JobQueue
 from cenote.execution.strategies.interface import OVER, JobId, JobStatus, Strategy, TracedJob
 from cenote.execution.worker.process.user_output import last_lines
-from cenote.execution.worker.task_spec import TaskSpec
 
 # Keep the news that a worker is gone until the batch system has said why, or has taken too long.
 
@@ -104,14 +103,12 @@ class _Job:
         return last_lines(*(self.launch.run.folder(stream) / self.worker for stream in ("err", "logs")))
 
 
-class WorkerJobs(Session):
-    """A session whose workers are jobs. Tasks go straight through to the session inside."""
-
-    manages_workers = True
+class WorkerJobs(Workers, EventSource):
+    """Workers that are jobs until they join; whoever they joined reports to this, and this to the driver."""
 
     def __init__(
         self,
-        inner: JoinedSession,
+        joined: JoinedWorkers,
         pools: Mapping[str, tuple[Launch, Strategy]],
         *,
         clock: Callable[[], float],
@@ -119,7 +116,7 @@ class WorkerJobs(Session):
         hurried: Callable[[], bool] = lambda: False,
     ) -> None:
         """`hurried` says whether the end must not take long."""
-        self._inner = inner
+        self._joined = joined
         self._clock, self._hurried = clock, hurried
         self._calls = calls or BackgroundCalls()
         self._queues: dict[str, JobQueue] = {}
@@ -161,19 +158,8 @@ class WorkerJobs(Session):
         job = self._jobs.get(worker)
         return None if job is None else job.pool
 
-    # tasks
-
-    def run(self, spec: TaskSpec, pool: str) -> None:
-        self._inner.run(spec, pool)
-
-    def cancel(self, task: int) -> None:
-        self._inner.cancel(task)
-
-    def forget(self, names: Sequence[str]) -> None:
-        self._inner.forget(names)
-
     def events(self, seconds: float) -> list[AnyEvent]:
-        news = self._inner.events(0.0 if self._events else seconds)
+        news = self._joined.events(0.0 if self._events else seconds)
         self._calls.hear()  # a worker that joins was asked for before, and so its job is known now
         heard = [*self._departures.again(), *(self._noted(event) for event in news)]
         lost = [event for event in heard if isinstance(event, WorkerLost)]
@@ -200,7 +186,7 @@ class WorkerJobs(Session):
         for job in known:
             job.stopping = True
         if joined := [job.worker for job in known if job.joined]:
-            self._inner.retire(joined)
+            self._joined.retire(joined)
         waiting = [job for job in known if not job.joined]
         self._queues[pool].cancel(job.id for job in waiting)
         for job in waiting:
@@ -210,7 +196,7 @@ class WorkerJobs(Session):
         known = [self._jobs[worker] for worker in workers if worker in self._jobs]
         for job in known:
             job.ended = reason
-        self._inner.drop([job.worker for job in known])
+        self._joined.drop([job.worker for job in known])
         self._queues[pool].cancel(job.id for job in known)
 
     def close(self) -> None:
@@ -222,7 +208,7 @@ class WorkerJobs(Session):
             for queue in self._queues.values():
                 at_last.callback(queue.end)
             at_last.callback(self._calls.finish)  # whoever was asked for meanwhile is known before all are stopped
-            self._inner.close()
+            self._joined.close()
             self._bring_output_home()
         self._jobs.clear()
 
@@ -304,7 +290,7 @@ class WorkerJobs(Session):
             WorkerLost(at=self._clock(), worker=job.worker, pool=job.pool, reason=reason, cause=cause, log=log)
         )
 
-    # what the session inside says
+    # what those say whom workers joined
 
     def _noted(self, event: AnyEvent) -> AnyEvent:
         """A worker that joins stays for as long as it says, or else its strategy; of one that was turned away there is
@@ -325,7 +311,7 @@ class WorkerJobs(Session):
         return job is not None and not job.stopping and not job.ended and job.status.state not in OVER
 
     def _understood(self, events: Iterable[AnyEvent]) -> list[AnyEvent]:
-        """Events of the session, with what the strategies and the workers' own logs know about them."""
+        """What is heard of workers, with what the strategies and the workers' own logs know about them."""
         kept = (WorkerLost, TaskFailed)
         return [self._explained(event) for event in events if not (isinstance(event, kept) and self._keep(event))]
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from cenote.common import errors, software
 from cenote.common.values import dataclass
 from cenote.engine.messages import AnyEvent
-from cenote.execution.backends.interface import JoinedSession
+from cenote.execution.backends.interface import JoinedWorkers
 from cenote.execution.environments.current import CurrentEnvironment
 from cenote.execution.environments.interface import Environment
 from cenote.execution.launch import WORKER, Launch, LaunchingRun, Part, Sent, SentFile, words
 from cenote.execution.runs.configured import CURRENT, completed
-from cenote.execution.worker.process.credentials import DeliveredCredential
 from cenote.execution.worker.process.lifetime import Lifetime
-from cenote.execution.worker.task_spec import TaskSpec
 from cenote.language.plugins import registry
 from cenote.language.plugins.kinds import PluginKind
 from cenote.service.client.definitions import PoolDefinition
@@ -81,14 +79,14 @@ def _name(pool: PoolDefinition) -> str:
     return str(pool.environment.get("type", CURRENT))
 
 
-# Show the agents of a service as the workers of a session, so that strategies start and end them as those of runs.
+# Show the agents of a service as workers that joined, so that strategies start and end them as those of runs.
 
 
-class AgentSession(JoinedSession):
+class JoinedAgents(JoinedWorkers):
     """Agents join and leave; what they run goes past this, straight to the hub."""
 
-    def __init__(self, hub: Hub, launch: Callable[[str, Lifetime | None], Launch]) -> None:
-        self._hub, self._launch = hub, launch
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
         self._news: list[AnyEvent] = []
 
     def tell(self, event: AnyEvent) -> None:
@@ -98,9 +96,6 @@ class AgentSession(JoinedSession):
     def events(self, seconds: float) -> list[AnyEvent]:  # noqa: ARG002  # nobody waits: the service has its own loop
         news, self._news = self._news, []
         return news
-
-    def launch(self, pool: str, *, lifetime: Lifetime | None = None) -> Launch:
-        return self._launch(pool, lifetime)
 
     def retire(self, workers: Sequence[str]) -> None:
         for worker in workers:
@@ -112,12 +107,3 @@ class AgentSession(JoinedSession):
 
     def close(self) -> None:
         self.drop(self._hub.workers)
-
-    def run(self, spec: TaskSpec, pool: str) -> None:
-        raise NotImplementedError("agents run instances of tasks, and no tasks of runs")
-
-    def cancel(self, task: int) -> None:
-        raise NotImplementedError("agents run instances of tasks, and no tasks of runs")
-
-    def deliver(self, pool: str, credentials: Sequence[DeliveredCredential]) -> None:
-        raise NotImplementedError("agents get no credentials")

@@ -27,7 +27,7 @@ from cenote.language.plugins.kinds import PluginKind
 from cenote.language.plugins.registry import starts_here
 from cenote.service.client.definitions import PoolDefinition
 from cenote.service.client.home import ServiceHome
-from cenote.service.server.agent_launch import AgentDoor, AgentSession, agent_launch, environment_of, with_software
+from cenote.service.server.agent_launch import AgentDoor, JoinedAgents, agent_launch, environment_of, with_software
 from cenote.service.server.hub import Hub
 
 LOOPBACK = "127.0.0.1"
@@ -60,9 +60,9 @@ class AgentPools:
         """Pools whose batch system did not say which jobs are there → when it is asked again."""
         self._unusable: dict[str, str] = {}
         """Pools that can have no workers → why."""
-        self._session = AgentSession(hub, self._launch)
+        self._agents = JoinedAgents(hub)
         self._calls = BackgroundCalls()
-        self._jobs = WorkerJobs(self._session, {}, clock=clock, calls=self._calls)
+        self._jobs = WorkerJobs(self._agents, {}, clock=clock, calls=self._calls)
 
     def add(self, pool: PoolDefinition) -> None:
         """Agents of this pool may be started. Raises where its strategy or its environment cannot be used here."""
@@ -75,7 +75,7 @@ class AgentPools:
             )
         environment = environment_of(pool)
         self._definitions[pool.name] = pool
-        launch = self._session.launch(pool.name, lifetime=strategy.lifetime)
+        launch = self._launch(pool.name, strategy.lifetime)
         ready = with_software(launch, pool, environment)
         strategy.render(ready, [worker_name(pool.name, 1)])  # what cannot be written down is refused now
         self._unusable.pop(pool.name, None)
@@ -149,7 +149,7 @@ class AgentPools:
 
     def tell(self, event: AnyEvent) -> None:
         """Something happened to an agent."""
-        self._session.tell(event)
+        self._agents.tell(event)
 
     def events(self) -> list[AnyEvent]:
         """What became of agents and their jobs."""

@@ -14,7 +14,7 @@ import uproot
 import yaml
 
 import cenote
-from cenote.engine.messages import TaskDone, TaskFailed, TaskStarted, WorkerJoined
+from cenote.engine.messages import TaskDone, TaskFailed, TaskStarted, WorkerJoined, WorkerRequested
 from cenote.execution.backends.interface import Backend
 from cenote.execution.runs.journal import read_events
 from cenote.language.plugins import registry
@@ -93,6 +93,8 @@ class BackendContract(PluginContract):
         done = [event.task for event in events if isinstance(event, TaskDone)]
         assert len(done) == len(set(done)) >= TASKS
         assert {event.task for event in events if isinstance(event, TaskStarted)} <= set(done)
+        asked_for = any(isinstance(event, WorkerRequested) for event in events)
+        assert asked_for != self.plugin.runs_here, "workers are asked for where strategies start them, and only there"
         assert _children() <= before
 
     def test_what_own_code_raises_is_told_with_its_stage_and_ends_no_worker(self, run_with: RunWith) -> None:
