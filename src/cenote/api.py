@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,12 +26,12 @@ from cenote.execution.runs.journal import JournalReader
 from cenote.execution.runtime.bad_files import execute_without_bad_files
 from cenote.execution.runtime.demand import SparedStage, everything, running_stages, spared_stages, why
 from cenote.execution.runtime.execute import RunOptions, add_failure
-from cenote.execution.runtime.loop import Hearer, RunListener
+from cenote.execution.runtime.loop import Hearer, RunListener, RunProgress, ignored
 from cenote.execution.runtime.results import demand_in
 from cenote.language.plugins.registry import runs_here
 from cenote.language.read import Checked, read_workflow
 from cenote.language.workflow import Report, Workflow
-from cenote.planning.build import analyse, build_plan, stage_problems
+from cenote.planning.build import PlanRequest, analyse, build_plan, stage_problems
 from cenote.planning.forecast.task_history import Seen, TaskHistory, task_key
 from cenote.planning.forecast.time import with_history
 from cenote.planning.inputs.data_report import DataReport, report_on
@@ -39,7 +39,7 @@ from cenote.planning.inputs.look import Look, Unreadable, look_at_inputs
 from cenote.planning.inputs.metadata import InputsProgress
 from cenote.planning.plan import Plan
 from cenote.planning.probes.cache import ProbeHistory, with_probes
-from cenote.planning.stages.selection import refuse_unknown, select
+from cenote.planning.stages.selection import refuse_unknown
 from cenote.planning.stages.variation_cost import cost_of_variations
 from cenote.report.run import Run as Run
 
@@ -173,33 +173,16 @@ class Analysis:
 
         `until` and `only` name stages: the plan ends with them, or is for their results alone.
         """
-        return self._plan(until=until, only=only, strict=strict, keep_going=keep_going, progress=progress)
+        asked = PlanRequest(_names(until), _names(only), strict=strict, keep_going=keep_going, progress=progress)
+        return self._plan(asked)
 
-    def _plan(
-        self,
-        *,
-        until: StageNames,
-        only: StageNames,
-        strict: bool,
-        keep_going: bool,
-        progress: InputsProgress | None,
-        unreadable: Unreadable | None = None,
-    ) -> Plan:
-        """The same without files that an earlier attempt could not read."""
+    def _plan(self, asked: PlanRequest) -> Plan:
         if self._checked.problems:
             raise CenoteError(self.check().problems)
-        workflow = select(self.workflow, until=_names(until), only=_names(only))
-        credentials = RunCredentials(workflow)
+        credentials = RunCredentials(self.workflow)
         with _looking(), credentials.used_here():
             unusable = [_as_warning(problem) for problem in credentials.problems(time.time())]
-            plan = build_plan(
-                workflow,
-                this_machine(),
-                strict=strict,
-                keep_going=keep_going,
-                progress=progress,
-                unreadable=unreadable,
-            )
+            plan = build_plan(self.workflow, this_machine(), asked)
         history = TaskHistory().of(task_key(segment) for segment in plan.segments)
         plan = with_probes(with_history(plan, history), ProbeHistory())
         ending = _ending(plan, history, credentials) if credentials.all else ()
@@ -262,8 +245,11 @@ class Analysis:
         folder = self._folder(out)
         RunFolder(folder).refuse()
         self._need_credentials()
-        replan = partial(self._plan, until=until, only=only, strict=strict, keep_going=keep_going, progress=progress)
-        plan = replan()
+        shown = RunProgress(
+            planning=progress or ignored, packing=packing or ignored, view=listen or ignored, event=hear or ignored
+        )
+        asked = PlanRequest(_names(until), _names(only), strict=strict, keep_going=keep_going, progress=shown.planning)
+        plan = self._plan(asked)
         refuse_unknown(_names(force), plan.workflow)
         if resume and not RunFolder(folder).holds_run:
             plan = _warning_first(plan, f"{folder} holds no run yet: nothing to resume, every task runs")
@@ -275,8 +261,12 @@ class Analysis:
             cpus=this_machine().cpus,
             command=command,
         )
+
+        def again(unreadable: Unreadable) -> Plan:
+            return self._plan(asked.without(unreadable))
+
         with signals.noted(), storage.staying_here():
-            done = execute_without_bad_files(plan, folder, options, replan, listen, hear, packing or unheard)
+            done = execute_without_bad_files(plan, folder, options, again, shown)
             _report(done, plan.workflow.reports, page=report)
         return open_run(folder)
 

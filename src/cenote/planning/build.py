@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 
 from cenote.analysis.sources.interface import FileInfo
 from cenote.common.errors import UNKNOWN_OPERATION, UNKNOWN_PLUGIN, CenoteError, Problem
@@ -37,11 +37,36 @@ from cenote.planning.stages.columns import ColumnFlow, column_flow, missing_soft
 from cenote.planning.stages.condition_types import no_conditions
 from cenote.planning.stages.drawable import drawn_once, nan_shown_as_overflow, snapshots, undrawable
 from cenote.planning.stages.resolve import Resolved, dataset_infos, flavours_of, resolve_stages
-from cenote.planning.stages.selection import misfits
+from cenote.planning.stages.selection import misfits, select
 from cenote.planning.stages.variations import expand, with_replaced_datasets, without_stages
 from cenote.planning.tasks.partitions import make_partitions, missing_columns
 from cenote.planning.tasks.segments import make_segments
 from cenote.planning.tasks.tasks import lay_out
+
+
+@dataclass(frozen=True)
+class PlanRequest:
+    """What is asked of a plan beside what the file says."""
+
+    until: tuple[str, ...] = ()
+    """Stages that it ends with."""
+    only: tuple[str, ...] = ()
+    """Stages for whose results it is."""
+    strict: bool = False
+    """Whether hardware that this machine lacks is an error."""
+    keep_going: bool = False
+    """Whether files that are bad fail later, on their own."""
+    unreadable: Unreadable = field(default_factory=dict)
+    """Files that an earlier attempt could not read: their datasets do without them, or there is no plan."""
+    progress: InputsProgress | None = None
+    """Hears how many files have been looked at, of how many."""
+
+    def without(self, unreadable: Unreadable) -> PlanRequest:
+        """The same, once these files are known."""
+        return replace(self, unreadable=unreadable)
+
+
+_AS_WRITTEN = PlanRequest()
 
 
 @dataclass(frozen=True)
@@ -63,15 +88,12 @@ def analyse(
     workflow: Workflow,
     machine: Machine,
     look: Look,
-    *,
-    strict: bool = False,
-    progress: InputsProgress | None = None,
-    unreadable: Unreadable | None = None,
+    request: PlanRequest = _AS_WRITTEN,
 ) -> Analysed:
     """Everything that can be found wrong with a workflow, at once. Whatever passes here has a plan."""
     later, left_out = unavailable(workflow)
-    workflow, inputs, resolved, unvaried = _read(workflow, look, progress, unreadable)
-    placement = place(workflow, machine, strict=strict)
+    workflow, inputs, resolved, unvaried = _read(workflow, look, request)
+    placement = place(workflow, machine, strict=request.strict)
     flow = column_flow(workflow, resolved)
     lacking = what_is_lacking(workflow, inputs)
     no_data = [nothing_to_read(workflow)] if not workflow.datasets and look is not Look.NONE else []
@@ -118,12 +140,12 @@ def stage_problems(workflow: Workflow, look: Look) -> list[Problem]:
 
 
 def _read(
-    workflow: Workflow, look: Look, progress: InputsProgress | None = None, unreadable: Unreadable | None = None
+    workflow: Workflow, look: Look, request: PlanRequest = _AS_WRITTEN
 ) -> tuple[Workflow, Inputs, Resolved, Sequence[Problem]]:
     """The workflow with what its variations add, its inputs, its stages; and what is wrong with branches and
     variations."""
     workflow = with_replaced_datasets(workflow)
-    inputs = look_at_inputs(workflow, look, progress=progress, unreadable=unreadable)
+    inputs = look_at_inputs(workflow, look, progress=request.progress, unreadable=request.unreadable)
     workflow, wrong = with_whole_names(workflow, inputs)
     wrong += unknown_branches(workflow, inputs)
     workflow, resolved = _resolved(workflow, inputs)
@@ -166,28 +188,18 @@ def _result_problems(workflow: Workflow, inputs: Inputs, resolved: Resolved) -> 
     ]
 
 
-def build_plan(
-    workflow: Workflow,
-    machine: Machine,
-    *,
-    strict: bool = False,
-    keep_going: bool = False,
-    progress: InputsProgress | None = None,
-    unreadable: Unreadable | None = None,
-) -> Plan:
-    """The plan, or every reason why there is none. With `keep_going`, files that are bad fail later, on their own.
-
-    `unreadable` are files that an earlier attempt could not read; their datasets do without them, or there is no plan.
-    """
-    analysed = analyse(workflow, machine, Look.EVERY, strict=strict, progress=progress, unreadable=unreadable)
+def build_plan(workflow: Workflow, machine: Machine, request: PlanRequest = _AS_WRITTEN) -> Plan:
+    """The plan, or every reason why there is none."""
+    workflow = select(workflow, until=request.until, only=request.only)
+    analysed = analyse(workflow, machine, Look.EVERY, request)
     bad, workflow = analysed.inputs.unreadable(), analysed.workflow
-    if analysed.problems or (bad and not keep_going):
+    if analysed.problems or (bad and not request.keep_going):
         raise CenoteError([*analysed.problems, *bad])
     fills = analysed.lacking.fills
     segments = make_segments(workflow, analysed.resolved, analysed.flow, analysed.placement, fills=fills)
     filled = _filled(workflow, segments)
     missing = _missing_columns(workflow, segments, analysed.inputs, filled)
-    if missing and not keep_going:
+    if missing and not request.keep_going:
         raise CenoteError(missing)
     partitions = _partitions(workflow, segments, analysed.inputs, filled)
     notes = [problem.message for problem in (*(file.problem for file in analysed.inputs.bad), *missing)]

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from cenote.common import errors
 from cenote.common.errors import CenoteError, Problem
-from cenote.execution.packing.archive import Progress
 from cenote.execution.runs.folder import RunFolder
 from cenote.execution.runs.follow import read_summary
 from cenote.execution.runs.summary import Summary
 from cenote.execution.runtime.execute import RunOptions, add_failure, execute
-from cenote.execution.runtime.loop import Hearer, RunListener
+from cenote.execution.runtime.loop import RunProgress
+from cenote.planning.inputs.look import Unreadable
 from cenote.planning.plan import Plan
 
 
@@ -21,23 +21,21 @@ def execute_without_bad_files(
     plan: Plan,
     out: Path,
     options: RunOptions,
-    replan: Callable[..., Plan],
-    listen: RunListener | None,
-    hear: Hearer | None,
-    packing: Progress,
+    replan: Callable[[Unreadable], Plan],
+    progress: RunProgress,
 ) -> RunFolder:
     """Run a plan; and again without the files that cannot be read, where their datasets do without them. What is done
     by then is not done again."""
-    folder = execute(plan, out, options, listen, hear, packing)
+    folder = execute(plan, out, options, progress)
     unreadable: dict[tuple[str, str], Problem] = {}
     while found := _not_read(plan, read_summary(folder), keep_going=options.keep_going):
         unreadable |= found
         try:
-            plan = replan(unreadable=unreadable)
+            plan = replan(unreadable)
         except CenoteError as problem:
             add_failure(folder, problem)
             raise
-        execute(plan, out, replace(options, fresh=False, force=frozenset()), listen, hear, packing)
+        execute(plan, out, replace(options, fresh=False, force=frozenset()), progress)
     return folder
 
 

@@ -30,7 +30,7 @@ from cenote.execution.backends.interface import (
     Workers,
 )
 from cenote.execution.launch import LaunchingRun, RunLocation
-from cenote.execution.packing.archive import PackingStep, Progress, unheard
+from cenote.execution.packing.archive import PackingStep
 from cenote.execution.runs.changed.ingredients import Ingredients, ingredients_of, read_ingredients, write_ingredients
 from cenote.execution.runs.configured import WorkerSetup, backend_of, strategy_of
 from cenote.execution.runs.driver.socket import reachable
@@ -40,7 +40,7 @@ from cenote.execution.runs.journal import Journal
 from cenote.execution.runs.provenance import Provenance, keep_before
 from cenote.execution.runs.summary import FailureRecord
 from cenote.execution.runtime.demand import Demand, running_stages, why
-from cenote.execution.runtime.loop import Hearer, Loop, RunListener, WatchedRun
+from cenote.execution.runtime.loop import NO_PROGRESS, Loop, RunProgress, WatchedRun
 from cenote.execution.runtime.modifier_files import ModifierFiles
 from cenote.execution.runtime.publish import Publication, Publisher, seals_of_pickles
 from cenote.execution.runtime.results import Results
@@ -85,9 +85,7 @@ def execute(
     plan: Plan,
     out: Path,
     options: RunOptions,
-    listen: RunListener | None = None,
-    hear: Hearer | None = None,
-    packing: Progress = unheard,
+    progress: RunProgress = NO_PROGRESS,
 ) -> RunFolder:
     """Run a plan to its end. Whatever happens, the folder tells of it afterwards.
 
@@ -109,7 +107,7 @@ def execute(
         def on_packing(step: PackingStep) -> None:
             pulse()
             interruptions.check()
-            packing(step)
+            progress.packing(step)
 
         with signals.raised():  # nothing of the run is there yet
             setup.prepare(on_packing)
@@ -127,7 +125,7 @@ def execute(
         write_ingredients(folder.ingredients, after)
         provenance = Provenance.of(plan, setup.describe(), command=options.command)
         write_record(folder.provenance, provenance)
-        watched = WatchedRun(plan, record, pulse, time.time, listen, hear)
+        watched = WatchedRun(plan, record, pulse, time.time, progress)
         journal = Journal(folder.path)
         try:
             driver = _Driver(

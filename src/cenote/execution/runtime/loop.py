@@ -28,6 +28,7 @@ from cenote.engine.messages import (
     Tick,
 )
 from cenote.execution.backends.interface import EventSource, Session, Workers
+from cenote.execution.packing.archive import Progress
 from cenote.execution.runs.folder import Pulse
 from cenote.execution.runs.journal import Journal
 from cenote.execution.runs.view.counts import TasksSeen
@@ -35,6 +36,7 @@ from cenote.execution.runs.view.view import RunView
 from cenote.execution.runtime.modifier_files import ModifierFiles
 from cenote.execution.runtime.results import Results
 from cenote.execution.runtime.task_specs import TaskSpecs
+from cenote.planning.inputs.metadata import InputsProgress
 from cenote.planning.plan import Plan
 from cenote.planning.record import PlanRecord
 
@@ -141,6 +143,26 @@ def _change(these: Workers, command: StartWorkers | StopWorkers | EndWorkers) ->
 RunListener = Callable[[RunView], None]
 Hearer = Callable[[Plan, AnyEvent], None]
 """Hears of every event of the run, once it is written down."""
+
+
+def ignored(*_: object) -> None:
+    """Nobody wants to know."""
+
+
+@dataclass(frozen=True)
+class RunProgress:
+    """Who is shown how far a run is; nobody, where it does not say so."""
+
+    planning: InputsProgress = ignored
+    """Before there is a plan."""
+    packing: Progress = ignored
+    """Before there are workers: while their software is packed."""
+    view: RunListener = ignored
+    """The state of the run, a few times a second."""
+    event: Hearer = ignored
+
+
+NO_PROGRESS = RunProgress()
 _BETWEEN_TASKS = 0.2
 """Seconds that a run must be at rest before it is shown so: one task has ended, the next is about to start."""
 
@@ -154,12 +176,11 @@ class WatchedRun:
         record: PlanRecord,
         pulse: Pulse,
         clock: Callable[[], float],
-        listen: RunListener | None,
-        hear: Hearer | None,
+        progress: RunProgress,
     ) -> None:
-        self._plan, self._hear = plan, hear
+        self._plan, self._progress = plan, progress
         self.view, self.memory = RunView(record, plan.probes), TasksSeen(plan)
-        self._listen, self._clock, self._shown = listen, clock, 0.0
+        self._clock, self._shown = clock, 0.0
         self._shown_at_rest = True
         self._at_rest_since: float | None = 0.0
         """None while a task runs."""
@@ -169,8 +190,7 @@ class WatchedRun:
         for event in events:
             self.view.apply(event)
             self.memory.take(event)
-            if self._hear is not None:
-                self._hear(self._plan, event)
+            self._progress.event(self._plan, event)
         self._pulse()
         now = self._clock()
         at_work = self.view.at_work
@@ -194,5 +214,4 @@ class WatchedRun:
     def show(self) -> None:
         """Now."""
         self._shown_at_rest = not self.view.at_work
-        if self._listen is not None:
-            self._listen(self.view)
+        self._progress.view(self.view)
