@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 from distributed import Client, Scheduler, Status, Worker
 
-from cenote.execution.backends.dask import scheduler_plugin
+from cenote.execution.backends.dask import private, scheduler_plugin
 from cenote.execution.backends.dask.leaving import Drain
 from cenote.execution.backends.dask.messages import Drains, Forgotten, Leaves, Message, encode
 from cenote.execution.backends.dask.scheduler_plugin import SchedulerEvents
@@ -162,7 +162,7 @@ async def _sent_by_a_worker_that_leaves(looks: list[float]) -> int:
 def test_a_worker_that_leaves_waits_for_who_needs_its_results_and_moves_none(monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[float] = []
     monkeypatch.setattr(scheduler_plugin, "_LOOK_AGAIN", 0.001)
-    monkeypatch.setattr(scheduler_plugin, "time", lambda: looks.append(0.0) or 0.0)
+    monkeypatch.setattr(private, "time", lambda: looks.append(0.0) or 0.0)
     assert asyncio.run(asyncio.wait_for(_sent_by_a_worker_that_leaves(looks), 60)) == 0
 
 

@@ -13,12 +13,10 @@ import sys
 from contextlib import suppress
 from typing import Any
 
-from distributed import Scheduler, Security, Worker
-from distributed.comm.tcp import TLSListener
-from tornado import tcpserver
-from tornado.iostream import IOStream, SSLIOStream
+from tornado.iostream import SSLIOStream
 
 from cenote.common.certificates.identity import Identity
+from cenote.execution.backends.dask.private import ContextSecurity, FetchingWorker, ListeningServer, SchedulerWithin
 
 NO_PAGES: dict[str, list[str]] = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
 """Configuration: nothing is even loaded for them."""
@@ -43,79 +41,44 @@ class _WholeReads(ssl.SSLSocket):
         return filled
 
 
-class RunSecurity(Security):  # type: ignore[misc]  # distributed publishes no types for it
-    """Connections by the certificates of one run. Dask's own would write keys into temporary files each time."""
+class RunSecurity(ContextSecurity):
+    """Connections by the certificates of one run."""
 
     def __init__(self, identity: Identity) -> None:
         """Raises OSError where this is no identity."""
-        super().__init__(require_encryption=True)
-        self._listening, self._connecting = identity.listening(), identity.connecting()
-        self._listening.sslsocket_class = self._connecting.sslsocket_class = _WholeReads
-
-    def get_connection_args(self, role: str) -> dict[str, Any]:
-        """For any role: drivers and workers each have one certificate."""
-        return {**self._by(self._connecting, role), "extra_conn_args": {}}
-
-    def get_listen_args(self, role: str) -> dict[str, Any]:
-        """For any role."""
-        return self._by(self._listening, role)
-
-    def _by(self, context: ssl.SSLContext, role: str) -> dict[str, Any]:  # Any: as Dask passes it on
-        del role
-        return {"ssl_context": context, "require_encryption": True}
+        listening, connecting = identity.listening(), identity.connecting()
+        listening.sslsocket_class = connecting.sslsocket_class = _WholeReads
+        super().__init__(listening=listening, connecting=connecting)
 
 
-class _AcceptedStream(SSLIOStream):
-    """A stream that somebody else opened, and that has its certificates. Tornado (6.6) reads all those that the system
-    trusts for the first one, which takes 70 ms, and uses them for streams alone that are opened here."""
-
-    def __init__(self, *where: Any, **options: Any) -> None:  # Any: as Tornado passes it on
-        super().__init__(*where, **{"ssl_options": {}, **options})
-
-
-class _OneDoor:
+class _OneDoor(ListeningServer):
     """What scheduler and workers have in common."""
 
-    listeners: list[Any]  # Any: distributed publishes no types for them
     local_directory: str
 
     def __init__(self, *where: Any, local_directory: str, **options: Any) -> None:  # Any: as Dask passes it on
         """`local_directory` is private: Dask opens lock files there, and reads pickles that it spilled."""
-        super().__init__(*where, local_directory=local_directory, **options)  # type: ignore[call-arg]  # as below
+        super().__init__(*where, local_directory=local_directory, **options)  # type: ignore[call-arg]  # of Dask's class
+        self._not_shown: list[SSLIOStream] = []
         with suppress(ValueError):
             sys.path.remove(self.local_directory)  # Dask puts it first, for files that clients upload: ours do not
 
-    def start_http_server(self, *_: object, **__: object) -> None:
-        """No pages."""
-
-    async def listen(self, *where: Any, **options: Any) -> None:
-        """Listen, and hang up on what connects and shows nothing."""
-        tcpserver.SSLIOStream = _AcceptedStream  # type: ignore[attr-defined]  # where servers take it from
-        await super().listen(*where, **options)  # type: ignore[misc]  # of the other class it is mixed with
-        if not isinstance(self.listeners[-1], TLSListener):
-            return  # strangers are other processes
-        server = self.listeners[-1].tcp_server
-        handle = server.handle_stream
-        unknown: list[IOStream] = []
-
-        async def handle_in_time(stream: IOStream, address: object) -> None:
-            unknown[:] = [*filter(_is_unknown, unknown), stream]
-            if len(unknown) > _UNKNOWN_AT_ONCE:
-                unknown[0].close()
-            asyncio.get_running_loop().call_later(_TO_SHAKE_HANDS, _close_unknown, stream)
-            await handle(stream, address)
-
-        server.handle_stream = handle_in_time
+    def look_at(self, stream: SSLIOStream) -> None:
+        """Hang up on what connects and shows nothing."""
+        self._not_shown = [*filter(_is_unknown, self._not_shown), stream]
+        if len(self._not_shown) > _UNKNOWN_AT_ONCE:
+            self._not_shown[0].close()
+        asyncio.get_running_loop().call_later(_TO_SHAKE_HANDS, _close_unknown, stream)
 
 
-def _close_unknown(stream: IOStream) -> None:
+def _close_unknown(stream: SSLIOStream) -> None:
     if _is_unknown(stream):
         stream.close()
 
 
-def _is_unknown(stream: IOStream) -> bool:
+def _is_unknown(stream: SSLIOStream) -> bool:
     """Whether it is open, and its handshake is not done, however far it came."""
-    if stream.closed() or not isinstance(stream.socket, ssl.SSLSocket):
+    if stream.closed():
         return False
     try:
         stream.socket.getpeercert()
@@ -124,23 +87,15 @@ def _is_unknown(stream: IOStream) -> bool:
     return False
 
 
-class SecuredScheduler(_OneDoor, Scheduler):  # type: ignore[misc]  # distributed publishes no types for it
+class SecuredScheduler(_OneDoor, SchedulerWithin):
     """A scheduler that only its run can reach: workers by its port, its driver without any network.
 
     A connection of the driver to itself by the address for workers would break with that address, which changes when a
     laptop wakes up or a VPN ends; and what a client of Dask had asked for is gone with its connection.
     """
 
-    def __init__(self, *, host: str, port: int, **options: Any) -> None:  # Any: as Dask passes it on
-        super().__init__(host=[host, None], port=[port, None], protocol=["tls", "inproc"], **options)
 
-    @property
-    def external_address(self) -> str:
-        """Where its cluster and its client in this process find it."""
-        return str(self.listeners[-1].contact_address)
-
-
-class SecuredWorker(_OneDoor, Worker):  # type: ignore[misc]  # distributed publishes no types for it
+class SecuredWorker(_OneDoor, FetchingWorker):
     """A worker that only its run can reach."""
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from distributed import Status, Worker
 
 from cenote.common.units import format_seconds
+from cenote.execution.backends.dask import private
 from cenote.execution.backends.dask.messages import AnswersAgain, StopsAnswering
 from cenote.execution.backends.support.outcomes import VitalSigns
 from cenote.execution.worker.process.lifetime import Lifetime
@@ -24,6 +25,7 @@ _TRY_AGAIN = 1.0
 """Seconds until somebody is looked for again who could take the data."""
 _WITHOUT_OTHERS = 3.0
 """Seconds that one waits for somebody who could take the data, if it is not its walltime that ends."""
+_TO_STAY = {"close_workers": False, "remove": False}
 _LOG = logging.getLogger("cenote.worker")
 
 
@@ -83,7 +85,7 @@ class Drain:
                 with self._lock:
                     self._leave("its walltime is nearly over")
             await asyncio.sleep(_LOOK_EVERY)
-        worker.memory_manager.memory_pause_fraction = False  # it is paused for good: Dask must not wake it up
+        private.stay_paused(worker)  # for good
         while self._running and self._age() < self._gives_up:
             await asyncio.sleep(_LOOK_EVERY)
         if worker.status is not Status.closed:
@@ -94,7 +96,7 @@ class Drain:
         _LOG.info("hands over its data and leaves with %d tasks still running", self._running)
         until = min(self._ends, self._age() + _WITHOUT_OTHERS) if math.isinf(self._leaves) else self._ends
         while self._age() < until:
-            if await worker.scheduler.retire_workers(workers=[worker.address], close_workers=False, remove=False):
+            if await private.ask_scheduler(worker, "retire_workers", workers=[worker.address], **_TO_STAY):
                 break
             await asyncio.sleep(_TRY_AGAIN)
         await worker.close(reason=self._reason or "its walltime is nearly over")

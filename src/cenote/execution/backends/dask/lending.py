@@ -7,11 +7,8 @@ from contextlib import suppress
 from typing import Any
 
 from distributed import Status
-from distributed.comm import get_address_host
-from distributed.metrics import time
-from distributed.utils import offload
-from distributed.worker_state_machine import GatherDepSuccessEvent, StateMachineEvent
 
+from cenote.execution.backends.dask import private
 from cenote.execution.backends.dask.doors import SecuredWorker
 from cenote.execution.backends.dask.parcels import LENDS_FROM, LentFile, Parcel, borrowed
 
@@ -27,7 +24,7 @@ class LendingWorker(SecuredWorker):
 
     def __init__(self, *where: Any, **options: Any) -> None:  # Any: as Dask passes it on
         super().__init__(*where, **options)
-        self.handlers[_LEND] = self._lend
+        private.answer(self, _LEND, self._lend)
 
     async def _lend(self, keys: Collection[str]) -> dict[str, tuple[int, int, str]]:
         """Where it has the results of bundles; those that it cannot lend are left out.
@@ -41,27 +38,15 @@ class LendingWorker(SecuredWorker):
         return {key: (file.process, file.descriptor, file.name) for key, file in found.items() if file}
 
     async def _lent(self, parcel: Parcel) -> LentFile | None:
-        return parcel.lend() if parcel.nbytes < _SMALL else await offload(parcel.lend)
+        return parcel.lend() if parcel.nbytes < _SMALL else await private.beside_the_loop(parcel.lend)
 
-    async def gather_dep(
-        self, worker: str, to_gather: Collection[str], total_nbytes: int, *, stimulus_id: str
-    ) -> StateMachineEvent:
-        """As Dask calls it to fetch results from another worker, ahead of the tasks that need them."""
-        if total_nbytes >= LENDS_FROM and get_address_host(worker) == get_address_host(self.address):
-            start = time()
-            data = await self._borrow(worker, to_gather)
-            if len(data) == len(to_gather):
-                cause = self._get_cause(to_gather)
-                self._update_metrics_received_data(start=start, stop=time(), data=data, cause=cause, worker=worker)
-                return GatherDepSuccessEvent(
-                    worker=worker, total_nbytes=total_nbytes, data=data, stimulus_id=f"cenote-borrowed-{time()}"
-                )
-        return await super().gather_dep(worker, to_gather, total_nbytes, stimulus_id=stimulus_id)
-
-    async def _borrow(self, worker: str, keys: Collection[str]) -> dict[str, Parcel]:
-        found: dict[str, Parcel] = {}
+    async def fetch(self, worker: str, keys: Collection[str], nbytes: int) -> dict[str, object]:
+        """Borrow what is worth it, from workers of this machine."""
+        found: dict[str, object] = {}
+        if nbytes < LENDS_FROM or not private.on_one_machine(worker, self.address):
+            return found
         with suppress(Exception):  # if the other one is gone, Dask finds out, and knows what to do
-            lent = await getattr(self.rpc(worker), _LEND)(keys=list(keys))
+            lent = await private.ask_worker(self, worker, _LEND, keys=list(keys))
             for key, place in lent.items():
                 parcel = borrowed(LentFile(*place))
                 if parcel is not None:

@@ -90,10 +90,10 @@ class Network:
         return _outward() if self.interface is None else self._of_interface(self.interface)
 
     def _of_interface(self, name: str) -> str:
-        from distributed.utils import get_ip_interface  # planning a run must not pay for it
+        from cenote.execution.backends.dask.private import address_of_interface  # planning a run must not pay for it
 
         try:
-            return str(get_ip_interface(name))
+            return address_of_interface(name)
         except ValueError as problem:
             here = [name for _, name in socket.if_nameindex()]
             what = "has no IPv4 address" if name in here else "is not there"

@@ -11,10 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from distributed import Reschedule, Worker, get_worker
+from distributed import Reschedule, Worker
 from distributed.diagnostics.plugin import WorkerPlugin
 
 from cenote.common.values import dataclass
+from cenote.execution.backends.dask import private
 from cenote.execution.backends.dask.leaving import Drain
 from cenote.execution.backends.dask.messages import (
     CREDENTIALS,
@@ -41,8 +42,6 @@ from cenote.execution.worker.task_spec import Outcome, RunSpec, TaskSpec, TimeLi
 
 PLUGIN = "cenote"
 _POOL = "resource."
-_WAITS = "constrained"
-"""What Dask calls a task that is here, and waits for the resource of its pool."""
 _LOOK_EVERY = 0.1
 _MEMORY_MARGIN = 0.95
 """Share of its memory at which a worker gives up, before the system or the batch system kills it without a word."""
@@ -107,8 +106,8 @@ class TaskPlugin(WorkerPlugin):  # type: ignore[misc]  # distributed publishes n
         """Make the worker ready for tasks."""
         self.worker = worker
         try:
-            worker.stream_handlers[CREDENTIALS] = self.receive
-            self.receive(await getattr(worker.scheduler, CREDENTIALS)(pool=worker.place.pool))
+            private.hear(worker, CREDENTIALS, self.receive)
+            self.receive(await private.ask_scheduler(worker, CREDENTIALS, pool=worker.place.pool))
             self._start()
         except BaseException as problem:  # Dask would log it, and go on with a worker that cannot run anything
             sys.stderr.write(f"this worker cannot run the tasks: {failure_of(problem).message}\n")
@@ -130,12 +129,12 @@ class TaskPlugin(WorkerPlugin):  # type: ignore[misc]  # distributed publishes n
 
     def send(self, message: AnyWorkerMessage) -> None:
         """Tell the driver: on the stream that also says when Dask has a result, and before it does."""
-        self.worker.loop.add_callback(self.worker.batched_send, {"op": OPERATION, "message": encode(message)})
+        private.tell_scheduler(self.worker, {"op": OPERATION, "message": encode(message)})
 
     def transition(self, key: Any, start: str, finish: str, **_: Any) -> None:
         """Dask says that a task has come, and waits for the resource of its pool."""
         del key, start
-        if finish == _WAITS and len(self.worker.state.constrained) == 1:
+        if finish == private.WAITS and private.waiting(self.worker) == 1:
             self._fetch_next()
 
     def fetch_ahead(self) -> None:
@@ -144,9 +143,8 @@ class TaskPlugin(WorkerPlugin):  # type: ignore[misc]  # distributed publishes n
 
     def _fetch_next(self) -> None:
         """In the thread in which Dask keeps its tasks."""
-        waiting = self.worker.state.constrained
-        if waiting and getattr(waiting.peek().run_spec, "func", None) is run_bundle:
-            _, _, specs, *_ = waiting.peek().run_spec.args
+        if call := private.next_call(self.worker, run_bundle):
+            _, _, specs, *_ = call
             self.runner.incoming.fetch_ahead(specs[0])
 
     def on_step(self, key: str, task: int, stage: str, limit: TimeLimit | None) -> None:
@@ -161,7 +159,7 @@ class TaskPlugin(WorkerPlugin):  # type: ignore[misc]  # distributed publishes n
         end_when_over(over - now for *_, over in list(self.deadlines.values()))
 
     def _watch(self) -> None:
-        limit = self.worker.memory_manager.memory_limit
+        limit = private.memory_limit(self.worker)
         while True:
             time.sleep(_LOOK_EVERY)
             now = time.monotonic()
@@ -187,7 +185,7 @@ def run_bundle(
 
     Outcomes and products are told to the driver, events stay here for the tasks that need them.
     """
-    plugin: TaskPlugin = get_worker().plugins[PLUGIN]
+    plugin: TaskPlugin = private.plugin_here(PLUGIN)
     if not plugin.drain.begins(expected):
         raise Reschedule
     try:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import queue
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection
 from typing import Any
 
 import msgspec
 from distributed import Scheduler, Status
 from distributed.diagnostics.plugin import SchedulerPlugin
-from distributed.metrics import time
-from distributed.scheduler import WorkerState, heartbeat_interval
+from distributed.scheduler import WorkerState
 from tornado.ioloop import PeriodicCallback
 
+from cenote.execution.backends.dask import private
 from cenote.execution.backends.dask.leaving import LOOK_EVERY, Heartbeats
 from cenote.execution.backends.dask.messages import (
     CREDENTIALS,
@@ -61,9 +61,9 @@ class SchedulerEvents(SchedulerPlugin):  # type: ignore[misc]  # distributed pub
     async def start(self, scheduler: Scheduler) -> None:
         """The scheduler begins."""
         self._scheduler = scheduler
-        scheduler.stream_handlers[OPERATION] = self._hear
-        scheduler.handlers[CREDENTIALS] = self._credentials_of
-        scheduler.handlers[SOFTWARE] = self._compared
+        private.hear(scheduler, OPERATION, self._hear)
+        private.answer(scheduler, CREDENTIALS, self._credentials_of)
+        private.answer(scheduler, SOFTWARE, self._compared)
         self._looking = PeriodicCallback(self._feel_pulses, 1000 * LOOK_EVERY)
         self._looking.start()
 
@@ -98,7 +98,7 @@ class SchedulerEvents(SchedulerPlugin):  # type: ignore[misc]  # distributed pub
         self._credentials[pool] = credentials
         for address, worker in self._scheduler.workers.items():
             if _pool_of(worker) == pool:
-                self._scheduler.worker_send(address, {"op": CREDENTIALS, "credentials": credentials})
+                private.tell_worker(self._scheduler, address, {"op": CREDENTIALS, "credentials": credentials})
 
     def _credentials_of(self, pool: str) -> bytes:
         return self._credentials.get(pool, NO_CREDENTIALS)
@@ -111,13 +111,13 @@ class SchedulerEvents(SchedulerPlugin):  # type: ignore[misc]  # distributed pub
         """Send silent workers nothing more, until they answer."""
         workers = {str(worker.name): worker for worker in self._scheduler.workers.values()}
         heard = {name: worker.last_seen for name, worker in workers.items()}
-        every = heartbeat_interval(len(workers))
-        for found in self._pulses.look(time(), heard, lambda name: _signs_of(workers[name]), every=every):
+        every = private.heartbeat_seconds(len(workers))
+        for found in self._pulses.look(private.now(), heard, lambda name: _signs_of(workers[name]), every=every):
             if isinstance(found, StopsAnswering):
                 found = msgspec.structs.replace(found, keys=self._spare(found.worker))
             elif found.worker not in self._leaving:
                 why = f"cenote-answers-{found.worker}"
-                self._scheduler.handle_worker_status_change(Status.running, workers[found.worker], stimulus_id=why)
+                private.set_status(self._scheduler, workers[found.worker], Status.running, why=why)
             self.inbox.put(found)
 
     def retire(self, names: Collection[str]) -> None:
@@ -129,8 +129,8 @@ class SchedulerEvents(SchedulerPlugin):  # type: ignore[misc]  # distributed pub
 
     async def _retire(self, name: str) -> None:
         """To move results costs those who work more than to wait a little for their readers."""
-        until = time() + _TO_BE_READ
-        while any(worker.has_what for worker in self._named(name)) and time() < until:
+        until = private.now() + _TO_BE_READ
+        while any(worker.has_what for worker in self._named(name)) and private.now() < until:
             await asyncio.sleep(_LOOK_AGAIN)
         await self._scheduler.retire_workers(names=[name], close_workers=True, remove=True)
 
@@ -144,7 +144,7 @@ class SchedulerEvents(SchedulerPlugin):  # type: ignore[misc]  # distributed pub
         """Send a worker nothing more; what it was sent."""
         found = self._named(name)
         for worker in found:
-            self._scheduler.handle_worker_status_change(Status.paused, worker, stimulus_id=f"cenote-leaving-{name}")
+            private.set_status(self._scheduler, worker, Status.paused, why=f"cenote-leaving-{name}")
         return tuple(str(task.key) for worker in found for task in worker.processing)
 
     def _named(self, name: str) -> list[WorkerState]:
@@ -158,21 +158,15 @@ class SchedulerEvents(SchedulerPlugin):  # type: ignore[misc]  # distributed pub
         match finish:
             case "memory":
                 self._made.add(key)
-                self.inbox.put(InMemory(key, _seconds_of("transfer", kwargs.get("startstops", ()))))
+                self.inbox.put(InMemory(key, private.transfer_seconds(kwargs)))
             case "erred":
-                self.inbox.put(Erred(key, kwargs.get("exception_text") or str(kwargs.get("exception"))))
+                self.inbox.put(Erred(key, private.error_text(kwargs)))
             case "forgotten":
                 self._made.discard(key)
                 self.inbox.put(Forgotten(key))
             case "waiting" if key in self._made:
                 self._made.discard(key)
                 self.inbox.put(MadeAgain(key))
-
-
-def _seconds_of(action: str, done: Iterable[Mapping[str, Any]]) -> float:
-    """From the beginning of the first to the end of the last, as a worker tells."""
-    times = [(one["start"], one["stop"]) for one in done if one["action"] == action]
-    return max((stop for _, stop in times), default=0.0) - min((start for start, _ in times), default=0.0)
 
 
 def _pool_of(worker: WorkerState) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import queue
 import tempfile
 from collections.abc import Sequence
@@ -13,7 +12,6 @@ from typing import assert_never
 import dask
 import msgspec
 from distributed import Client, SpecCluster
-from distributed.utils import silence_logging_cmgr
 
 from cenote.common import software, storage
 from cenote.common.certificates import identity
@@ -30,6 +28,7 @@ from cenote.engine.messages import (
     WorkerLost,
     WorkerSilent,
 )
+from cenote.execution.backends.dask import private
 from cenote.execution.backends.dask.doors import SCHEDULER, RunSecurity, SecuredScheduler
 from cenote.execution.backends.dask.launch import worker_launch
 from cenote.execution.backends.dask.messages import (
@@ -75,7 +74,7 @@ class DaskSession(JoinedSession):
         self._network = network
         self._configured = ExitStack()  # for as long as the session lives: Dask reads some of it as each worker joins
         self._configured.enter_context(dask.config.set(SCHEDULER))
-        self._configured.enter_context(silence_logging_cmgr(logging.CRITICAL))  # its cluster would speak again too soon
+        self._configured.enter_context(private.silenced())  # its cluster would speak again too soon
         try:
             identities = identities_of(request.run.id)
             self._security = RunSecurity(identities.driver)

@@ -21,11 +21,12 @@ from contextlib import suppress
 from pathlib import Path
 
 import dask.config
-from distributed import Status, Worker, rpc
+from distributed import Status, Worker
 
 from cenote.common import software
 from cenote.common.certificates.identity import Identity, refusal_in_words
 from cenote.common.units import format_bytes
+from cenote.execution.backends.dask import private
 from cenote.execution.backends.dask.doors import EVERYWHERE, RunSecurity
 from cenote.execution.backends.dask.leaving import Drain
 from cenote.execution.backends.dask.lending import LendingWorker
@@ -178,10 +179,9 @@ def _end_for_signal(number: int, _: object) -> None:
 
 async def _tell(options: argparse.Namespace, found: str, *, refused: bool) -> None:
     """Say to the driver in what this worker's software differs from its own."""
-    arguments = _security(options.identity).get_connection_args("worker")
-    async with rpc(options.scheduler, connection_args=arguments) as scheduler:
-        said = {"worker": options.name, "pool": options.pool, "words": found, "refused": refused}
-        await asyncio.wait_for(getattr(scheduler, SOFTWARE)(**said), _TO_TELL)
+    said = {"worker": options.name, "pool": options.pool, "words": found, "refused": refused}
+    asking = private.ask_from_outside(options.scheduler, _security(options.identity), SOFTWARE, **said)
+    await asyncio.wait_for(asking, _TO_TELL)
 
 
 def turned_away(reason: str) -> None:
@@ -213,10 +213,7 @@ def _options() -> argparse.Namespace:
 
 def warm_up() -> None:
     """Do what takes Dask long once in a process, and is the same in all that are forked from it."""
-    import tornado.platform.asyncio  # noqa: F401  # its event loop, imported when that is made
-    from distributed.versions import get_versions
-
-    get_versions()  # of a dozen packages, which it keeps
+    private.look_up_versions()
 
 
 def main(differences: Sequence[software.Difference] = ()) -> None:
