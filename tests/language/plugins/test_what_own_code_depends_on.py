@@ -109,6 +109,21 @@ def test_a_change_of_what_it_imports_or_reads_changes_it(folder: Path, case: str
     assert digest(path) != before
 
 
+def test_docstrings_count_where_code_looks_at_them(folder: Path) -> None:
+    write(folder, "dep_f.py", 'def cuts():\n    """pt > 20"""\n')
+    path = plugin(folder, "import dep_f\ncuts = dep_f.cuts.__doc__")
+    before = digest(path)
+    write(folder, "dep_f.py", 'def cuts():\n    """pt > 25"""\n')
+    assert digest(path) != before
+
+
+def test_another_python_counts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = plugin(folder, "import dep_a")
+    before = digest(path)
+    monkeypatch.setattr("cenote.language.plugins.imports.PYTHON", "3.99")
+    assert digest(path) != before
+
+
 @pytest.mark.parametrize("case", ["a module", "a module of a package", "what a package imports from itself"])
 def test_imports_within_functions_count(folder: Path, case: str) -> None:
     statement, changed = CASES[case]

@@ -25,6 +25,10 @@ if TYPE_CHECKING:  # imported where people's own code is looked at
 
 _IMPORTERS = ("import_module", "__import__")
 _READERS = ("resource",)
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+"""Another one may give other last bits: `sum` of floats does since 3.12."""
+_OF_ITSELF = (b"__doc__", b"getdoc", b"getsource", b"getcomments", b"docopt")
+"""Words of code that looks at docstrings or comments."""
 _OURS = "cenote"
 """Its version is a part of every content hash anyway."""
 _NOT_PLUGINS = ("test", "tests", "conftest")
@@ -126,10 +130,14 @@ def modules_in_package(package: Path) -> Iterator[str]:
 
 
 def digest_of_code(sources: Iterable[SourceFile], imports: Imports, *, as_written: bool = False) -> str:
-    """Changes when anything changes that the code does: sources, versions of packages, files that it reads.
+    """Changes when anything changes that the code does: sources, versions of packages and Python, files that it reads.
 
-    Where the folder lies is no part of it, nor are comments, formatting and docstrings: unless it is taken as written.
+    Where the folder lies is no part of it, nor are comments, formatting and docstrings: unless it is taken as written,
+    or looks at them.
     """
+    sources = list(sources)
+    looked_at = (file.source for file in (*sources, *imports.modules.values()))
+    as_written = as_written or any(word in source for source in looked_at for word in _OF_ITSELF)
     read: Callable[[bytes], bytes] = bytes if as_written else meaning_of
     hashed = hashlib.blake2b(digest_size=16)
 
@@ -138,6 +146,7 @@ def digest_of_code(sources: Iterable[SourceFile], imports: Imports, *, as_writte
             content = part.encode() if isinstance(part, str) else part
             hashed.update(len(content).to_bytes(8, "little") + content)
 
+    add("python", PYTHON)
     for file in sources:
         add("source", file.module, read(file.source))
     for name, file in sorted(imports.modules.items()):
