@@ -20,8 +20,8 @@ def test_one_port_or_a_range(written: object, ports: range) -> None:
     ("written", "complaint"),
     [
         ("many", "write one port (8786) or a range (20000-20100)"),
-        (True, "is no port"),
-        (-1, "is no port"),
+        (True, "is not a port"),
+        (-1, "is not a port"),
         (70000, "from 1 to 65535"),
         ("0-10", "from 1 to 65535"),
         ("20100-20000", "did you mean 20000-20100?"),

@@ -26,7 +26,7 @@ def test_a_token_is_given_used_and_revoked(doors: OpenService, tmp_path: Path, m
     login = ("login", doors.url)
     refused = said(*login, typed=f"{token}\n").exception
     assert isinstance(refused, CenoteError)
-    assert "no authority vouches" in str(refused)
+    assert "not signed by a trusted authority" in str(refused)
     wrong = said(*login, "--fingerprint", doors.fingerprint, typed="nonsense\n").exception
     assert isinstance(wrong, CenoteError)
     assert wrong.problems[0].kind.name == "not-allowed"
