@@ -19,7 +19,7 @@ MORE_FILES = {
     "a setting of pools": 4,
     "an event": 4,
     "a field of `summary.json`": 4,
-    "an endpoint of the service, with SDK and command": 8,
+    "an endpoint of the service, with SDK and command": 7,
 }
 """Changes that touch more today. A number here only ever gets smaller."""
 MOST_OBEY = 2

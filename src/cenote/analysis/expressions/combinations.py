@@ -34,8 +34,7 @@ from cenote.common.values import dataclass
 # Hold the formulas of relativistic kinematics that expressions may use; angles in radians.
 #
 # All of them compute in double precision, whatever the columns are stored as, and subtract no two numbers that are
-# nearly
-# equal: two close objects of high momentum have a mass that single precision, or `E² - p²`, would lose.
+# nearly equal: two close objects of high momentum have a mass that single precision, or `E² - p²`, would lose.
 
 
 _SMALLEST = float(np.finfo(np.float64).tiny)

@@ -204,8 +204,7 @@ class Departure:
 # Make the environment of an instance: the agent's own without what is ours, the constants, and who it is.
 #
 # The agent's was made as that of every worker is (`launch.py`): nothing of the shell that started the service comes
-# along
-# unless its pool passes it.
+# along unless its pool passes it.
 
 
 class BadConstantError(ValueError):

@@ -37,7 +37,6 @@ from cenote.service.client.records import (
 )
 from cenote.service.history import SlotsOverTime
 from cenote.service.http import access_answers
-from cenote.service.http import access_answers as watch_answers
 from cenote.service.http.caller import Who
 from cenote.service.http.feed import Interest
 from cenote.service.http.openapi import document_of
@@ -403,14 +402,14 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/forecast", forecast, "Say when tasks would start and end.", Who.USER, QueueForecast,
           query=HowForeseen),
     # what those ask who watch
-    Route("GET", "/pools/{name}/history", watch_answers.history, "Say how the slots of a pool were used.", Who.USER,
-          SlotsOverTime, query=watch_answers.WhichHistory),
-    Route("GET", "/runs", watch_answers.runs, "List your tasks that drive runs, the latest first.", Who.USER,
+    Route("GET", "/pools/{name}/history", access_answers.history, "Say how the slots of a pool were used.", Who.USER,
+          SlotsOverTime, query=access_answers.WhichHistory),
+    Route("GET", "/runs", access_answers.runs, "List your tasks that drive runs, the latest first.", Who.USER,
           list[QueuedTaskRecord]),
-    Route("GET", _RUN, watch_answers.run, "Describe the run that a task drives.", Who.TASK_OWNER, RunSeen),
-    Route("GET", _RUN + "/report", watch_answers.report, "Read the report of a run that is over.", Who.TASK_OWNER,
+    Route("GET", _RUN, access_answers.run, "Describe the run that a task drives.", Who.TASK_OWNER, RunSeen),
+    Route("GET", _RUN + "/report", access_answers.report, "Read the report of a run that is over.", Who.TASK_OWNER,
           media=PAGE),
-    Route("GET", _RUN + "/{folder:products|plots}/{name:.+}", watch_answers.product,
+    Route("GET", _RUN + "/{folder:products|plots}/{name:.+}", access_answers.product,
           "Read a file that a run published.", Who.TASK_OWNER, media=BYTES),
 )
 # fmt: on

@@ -59,8 +59,8 @@ class LookupOperation(Operation, Generic[Contents]):
 # there.
 #
 # boost-histogram multiplies and rounds down, which puts 29 into bin 28 of 100 bins from 0 to 100. Here the
-# multiplication
-# is only a guess, corrected by the edges themselves; compiled stages do the same (`compiled/emit.py`).
+# multiplication is only a guess, corrected by the edges themselves; compiled stages do the same
+# (`compiled/emit.py`).
 
 
 _ROUNDINGS_PER_BIN = 4

@@ -180,9 +180,8 @@ class ResultFolder:
 
 # Tell others that a process uses the store, and what it found there: that, and what it added, stays.
 #
-# Each process has a file of its own, which it holds a lock on. On this machine the lock tells whether it still runs;
-# of
-# others, and where there are no locks, it counts as running until its file is a day old.
+# Each process has a file of its own, which it holds a lock on. On this machine the lock tells whether it still
+# runs; of others, and where there are no locks, it counts as running until its file is a day old.
 
 
 _STALE = 86_400.0

@@ -53,9 +53,8 @@ MARKS = (RUN, POOL, WORKER, HOME)
 
 # Let the list of processes show a forked process as what it is.
 #
-# `/proc` keeps the words and variables that a process was started with; one that was forked has those of the process
-# that
-# it came from. They lie in its memory, where it may write over them.
+# `/proc` keeps the words and variables that a process was started with; one that was forked has those of the
+# process that it came from. They lie in its memory, where it may write over them.
 
 
 ROOM = " " * 4000
