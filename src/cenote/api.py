@@ -26,7 +26,7 @@ from cenote.execution.runs.journal import JournalReader
 from cenote.execution.runtime.bad_files import execute_without_bad_files
 from cenote.execution.runtime.demand import SparedStage, everything, running_stages, spared_stages, why
 from cenote.execution.runtime.execute import RunOptions, add_failure
-from cenote.execution.runtime.loop import Hearer, RunListener, RunProgress, ignored
+from cenote.execution.runtime.loop import Hearer, RunListener, RunProgress
 from cenote.execution.runtime.results import demand_in
 from cenote.language.plugins.registry import runs_here
 from cenote.language.read import Checked, read_workflow
@@ -246,7 +246,7 @@ class Analysis:
         RunFolder(folder).refuse()
         self._need_credentials()
         shown = RunProgress(
-            planning=progress or ignored, packing=packing or ignored, view=listen or ignored, event=hear or ignored
+            planning=progress or unheard, packing=packing or unheard, view=listen or unheard, event=hear or unheard
         )
         asked = PlanRequest(_names(until), _names(only), strict=strict, keep_going=keep_going, progress=shown.planning)
         plan = self._plan(asked)

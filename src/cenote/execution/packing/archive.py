@@ -57,9 +57,8 @@ Progress = Callable[[PackingStep], None]
 """Hears of the steps, often."""
 
 
-def unheard(step: PackingStep) -> None:
-    """Where nobody waits for the preparation."""
-    del step
+def unheard(*_: object) -> None:
+    """For whatever nobody wants to know."""
 
 
 # Let one process at a time work on something, and others know what is in use.

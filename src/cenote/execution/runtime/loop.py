@@ -28,7 +28,7 @@ from cenote.engine.messages import (
     Tick,
 )
 from cenote.execution.backends.interface import EventSource, Session, Workers
-from cenote.execution.packing.archive import Progress
+from cenote.execution.packing.archive import Progress, unheard
 from cenote.execution.runs.folder import Pulse
 from cenote.execution.runs.journal import Journal
 from cenote.execution.runs.view.counts import TasksSeen
@@ -145,21 +145,17 @@ Hearer = Callable[[Plan, AnyEvent], None]
 """Hears of every event of the run, once it is written down."""
 
 
-def ignored(*_: object) -> None:
-    """Nobody wants to know."""
-
-
 @dataclass(frozen=True)
 class RunProgress:
     """Who is shown how far a run is; nobody, where it does not say so."""
 
-    planning: InputsProgress = ignored
+    planning: InputsProgress = unheard
     """Before there is a plan."""
-    packing: Progress = ignored
+    packing: Progress = unheard
     """Before there are workers: while their software is packed."""
-    view: RunListener = ignored
+    view: RunListener = unheard
     """The state of the run, a few times a second."""
-    event: Hearer = ignored
+    event: Hearer = unheard
 
 
 NO_PROGRESS = RunProgress()
